@@ -1,0 +1,1 @@
+"""Compiles plain NumPy functions and their exact derivatives to NumPy and C."""
