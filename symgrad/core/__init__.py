@@ -1,0 +1,1 @@
+"""Expressions, graphs, abstract values: what every other room is built of."""

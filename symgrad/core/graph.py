@@ -1,0 +1,323 @@
+"""Graphs: expressions with their inputs and outputs, as every transform takes and gives them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .aval import Aval
+from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, Value, reachable
+from .op import lookup
+from .origin import Origin
+
+
+class Graph:
+    """A function as data: outputs over inputs.
+
+    Attributes
+    ----------
+    inputs
+        Argument nodes, in order. An input that no output depends on is still listed.
+    outputs
+        Result nodes, in order.
+    name
+        Name of the traced function.
+    """
+
+    __slots__ = ("_nodes", "inputs", "name", "outputs")
+
+    def __init__(self, inputs: Sequence[Expr], outputs: Sequence[Expr], name: str = "f") -> None:
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.name = name
+        self._nodes: list[Expr] | None = None
+
+    @property
+    def nodes(self) -> list[Expr]:
+        """All nodes that the outputs depend on, operands before their users."""
+        if self._nodes is None:
+            self._nodes = reachable(self.outputs)
+        return self._nodes
+
+    @property
+    def node_count(self) -> int:
+        """Number of operations: nodes that are neither inputs nor constants."""
+        return sum(1 for node in self.nodes if node.op.kind != "leaf")
+
+    @property
+    def captures(self) -> list[Expr]:
+        """Captured arrays, in order of first appearance."""
+        return [node for node in self.nodes if node.op is CAPTURE]
+
+    @property
+    def table(self) -> InternTable:
+        """The intern table of the nodes."""
+        return (self.outputs or self.inputs)[0].table
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs, {self.node_count} ops>"
+
+    def __str__(self) -> str:
+        return format_graph(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (self.name, _flat(self))
+
+
+def label(node: Expr) -> str:
+    """The name the user knows a node by, or empty."""
+    return node.table.labels.get(node.id, "")
+
+
+def format_graph(graph: Graph) -> str:
+    """One line a node: name, type, operation, and the user's line."""
+    names: dict[int, str] = {}
+    taken: set[str] = set()
+
+    def name_of(node: Expr, fallback: str) -> str:
+        wanted = label(node) or fallback
+        unique, k = wanted, 1
+        while unique in taken:
+            k += 1
+            unique = f"{wanted}_{k}"
+        taken.add(unique)
+        names[node.id] = unique
+        return unique
+
+    head = ", ".join(f"{name_of(n, f'x{k}')}: {n.aval}" for k, n in enumerate(graph.inputs))
+    lines = [f"{graph.name}({head})"]
+    rows: list[tuple[str, str]] = []
+    for node in graph.nodes:
+        if node.op is INPUT and node.id in names:
+            continue
+        if node.op is CONST:
+            names[node.id] = repr(node.params[0][1])
+            continue
+        left = f"{name_of(node, f't{len(names)}')}: {node.aval}"
+        rows.append((f"  {left} = {_call(node, names)}", node.origin.short if node.origin else ""))
+    width = min(max((len(text) for text, _ in rows), default=0), 100)
+    lines += [f"{text:<{width}}  # {where}" if where else text for text, where in rows]
+    lines.append(f"  return {', '.join(names[out.id] for out in graph.outputs)}")
+    return "\n".join(lines)
+
+
+def _call(node: Expr, names: dict[int, str]) -> str:
+    inside = [names[a.id] for a in node.args]
+    inside += [f"{k}={v!r}" for k, v in node.params]
+    return f"{node.op.name}({', '.join(inside)})"
+
+
+def rebuild(
+    graph: Graph,
+    make: Callable[[Expr, tuple[Expr, ...]], Expr] | None = None,
+    replace: dict[int, Expr] | None = None,
+    table: InternTable | None = None,
+) -> Graph:
+    """Copy a graph bottom-up.
+
+    Parameters
+    ----------
+    graph
+        What to copy.
+    make
+        ``make(old, new_args) -> new``; the default interns the same op on the new operands.
+    replace
+        Nodes that are taken for others, by id.
+    table
+        Where leaves are made anew; by default they stay in their table.
+    """
+    done: dict[int, Expr] = dict(replace or {})
+    target = table or graph.table
+    if table is not None:
+        for node in graph.inputs:
+            if node.id not in done:
+                done[node.id] = table.input(node.aval, label(node))
+    for node in graph.nodes:
+        if node.id in done:
+            continue
+        done[node.id] = _copy(node, done, make, target)
+    return Graph([done.get(i.id, i) for i in graph.inputs], [done[o.id] for o in graph.outputs], graph.name)
+
+
+def _copy(
+    node: Expr,
+    done: dict[int, Expr],
+    make: Callable[[Expr, tuple[Expr, ...]], Expr] | None,
+    table: InternTable,
+) -> Expr:
+    if node.op.kind == "leaf":
+        return node if node.table is table else _copy_leaf(node, table)
+    args = tuple([done[a.id] for a in node.args])
+    # Nothing below changed and the node may stay as it is: the common case of a rewrite pass.
+    if make is None and node.table is table and args == node.args:
+        return node
+    table.origin = node.origin
+    new = make(node, args) if make else table.make(node.op, args, dict(node.params))
+    table.origin = None
+    name = label(node)
+    if name and new.id not in table.labels:
+        table.labels[new.id] = name
+    return new
+
+
+def _copy_leaf(node: Expr, table: InternTable) -> Expr:
+    if node.op is CONST:
+        return table.constant(node.params[0][1].array, node.dtype, node.aval.weak)
+    if node.op is CAPTURE:
+        new = table.capture(node.params[0][1].array)
+    else:
+        new = table.input(node.aval)
+    if label(node):
+        table.labels[new.id] = label(node)
+    return new
+
+
+def substitute(outputs: Sequence[Expr], replace: dict[int, Expr]) -> list[Expr]:
+    """Put other nodes in the place of some and rebuild what depends on them."""
+    return list(rebuild(Graph((), outputs), replace=replace).outputs) if outputs else []
+
+
+def digests(graph: Graph) -> dict[int, bytes]:
+    """A process-independent fingerprint of every node, by id.
+
+    It depends on operations, parameters, types and the position of inputs and captures, never on creation
+    history, and is the same for both orders of a commutative operation.
+    """
+    found: dict[int, bytes] = {}
+    positions = {node.id: k for k, node in enumerate(graph.inputs)}
+    captures = 0
+    for node in graph.nodes:
+        head = [node.op.name, str(node.aval)]
+        if node.op is INPUT:
+            head.append(f"input {positions.get(node.id, -1)}")
+        elif node.op is CAPTURE:
+            head.append(f"capture {captures}")
+            captures += 1
+        elif node.op is CONST:
+            held = node.params[0][1]
+            head.append(f"{held.key[0]}{held.key[1]}{held.key[2].hex()}")
+        elif node.params:
+            head.append(repr(node.params))
+        parts = [found[a.id] for a in node.args]
+        if node.op.commutative:
+            parts.sort()
+        found[node.id] = hashlib.blake2b("|".join(head).encode() + b"".join(parts), digest_size=16).digest()
+    return found
+
+
+def canonical(graph: Graph) -> Graph:
+    """The same graph in a fresh table, in an order that does not depend on how it came about.
+
+    Nodes are numbered depth first from the outputs; operands of commutative operations are sorted by digest.
+    """
+    fingerprint = digests(graph)
+    table = InternTable()
+    done: dict[int, Expr] = {n.id: table.input(n.aval, label(n)) for n in graph.inputs}
+    stack: list[Expr] = list(reversed(graph.outputs))
+    while stack:
+        node = stack[-1]
+        if node.id in done:
+            stack.pop()
+            continue
+        args = _canonical_args(node, fingerprint)
+        waiting = [a for a in args if a.id not in done]
+        if waiting:
+            stack.extend(reversed(waiting))
+            continue
+        stack.pop()
+        done[node.id] = _place(node, args, done, table)
+    return Graph([done[i.id] for i in graph.inputs], [done[o.id] for o in graph.outputs], graph.name)
+
+
+def _canonical_args(node: Expr, fingerprint: dict[int, bytes]) -> tuple[Expr, ...]:
+    if node.op.commutative and fingerprint[node.args[0].id] > fingerprint[node.args[1].id]:
+        return (node.args[1], node.args[0])
+    return node.args
+
+
+def _place(node: Expr, args: tuple[Expr, ...], done: dict[int, Expr], table: InternTable) -> Expr:
+    if node.op.kind == "leaf":
+        new = _copy_leaf(node, table)
+    else:
+        new = table.make(node.op, [done[a.id] for a in args], dict(node.params))
+    if node.origin is not None:
+        table.origins[new.id] = node.origin
+    if label(node):
+        table.labels.setdefault(new.id, label(node))
+    return new
+
+
+def verify(graph: Graph) -> None:
+    """Check what must always hold: types, acyclicity, interning, known inputs.
+
+    Raises
+    ------
+    AssertionError
+        Naming the node that breaks a rule.
+    """
+    inputs = {node.id for node in graph.inputs}
+    seen: set[Any] = set()
+    table = graph.table
+    for node in graph.nodes:
+        if node.table is not table:
+            raise AssertionError(f"{node!r} belongs to another intern table")
+        if node.op.kind == "leaf":
+            if node.op is INPUT and node.id not in inputs:
+                raise AssertionError(f"{node!r} is an input that the graph does not list")
+            continue
+        if any(a.id >= node.id for a in node.args):
+            raise AssertionError(f"{node!r} depends on a later node")
+        expected = node.op.infer(tuple(a.aval for a in node.args), **dict(node.params))
+        if expected != node.aval:
+            raise AssertionError(f"{node!r} should have type {expected}")
+        ids = [a.id for a in node.args]
+        key = (node.op.name, tuple(sorted(ids) if node.op.commutative else ids), node.params)
+        if key in seen:
+            raise AssertionError(f"{node!r} is a second copy of an interned node")
+        seen.add(key)
+
+
+def _flat(graph: Graph) -> list[tuple[Any, ...]]:
+    """The nodes as a flat table, so that serialising a deep graph does not recurse."""
+    nodes = {n.id: n for n in (*graph.inputs, *graph.nodes)}
+    order = sorted(nodes)
+    index = {node_id: k for k, node_id in enumerate(order)}
+    rows: list[tuple[Any, ...]] = []
+    for node_id in order:
+        node = nodes[node_id]
+        params = tuple((k, v.array if isinstance(v, Value) else v) for k, v in node.params)
+        if node.op is CAPTURE:
+            params = (("array", node.params[0][1].array),)
+        rows.append((node.op.name, [index[a.id] for a in node.args], params, _aval_row(node.aval),
+                     node.origin, label(node)))
+    ends = (tuple(index[i.id] for i in graph.inputs), tuple(index[o.id] for o in graph.outputs))
+    return [ends, *rows]
+
+
+def _aval_row(aval: Aval) -> tuple[Any, ...]:
+    return aval.shape, aval.dtype.str, aval.weak
+
+
+def _unpickle(name: str, rows: list[tuple[Any, ...]]) -> Graph:
+    table = InternTable()
+    made: list[Expr] = []
+    (inputs, outputs), *nodes = rows
+    for op, args, params, (shape, dtype, weak), origin, text in nodes:
+        node = _revive(table, op, [made[k] for k in args], params, Aval(tuple(shape), dtype, weak))
+        if origin is not None:
+            table.origins[node.id] = Origin(*origin)
+        if text:
+            table.labels[node.id] = text
+        made.append(node)
+    return Graph([made[k] for k in inputs], [made[k] for k in outputs], name)
+
+
+def _revive(table: InternTable, op: str, args: list[Expr], params: Params, aval: Aval) -> Expr:
+    if op == INPUT.name:
+        return table.input(aval)
+    if op == CONST.name:
+        return table.constant(params[0][1], aval.dtype, aval.weak)
+    if op == CAPTURE.name:
+        return table.capture(params[0][1])
+    return table.make(lookup(op), args, dict(params))

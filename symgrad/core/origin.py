@@ -1,0 +1,68 @@
+"""Where an expression comes from in the user's source: kept beside the graph, never part of its identity."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import numpy as np
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+
+class Origin(NamedTuple):
+    """A line of the user's source.
+
+    Attributes
+    ----------
+    filename
+        File the line is in.
+    lineno
+        Line number, from 1.
+    function
+        Name of the function around it.
+    """
+
+    filename: str
+    lineno: int
+    function: str
+
+    @property
+    def text(self) -> str:
+        """The source line, stripped; empty where the source is not available."""
+        return linecache.getline(self.filename, self.lineno).strip()
+
+    def __str__(self) -> str:
+        where = f"{self.filename}:{self.lineno} in {self.function}"
+        return f"{where}: {self.text}" if self.text else where
+
+    @property
+    def short(self) -> str:
+        """File name without its folder, and line."""
+        return f"{os.path.basename(self.filename)}:{self.lineno}"
+
+
+_foreign_codes: dict[CodeType, bool] = {}
+
+
+def _is_user_code(code: CodeType) -> bool:
+    known = _foreign_codes.get(code)
+    if known is None:
+        path = code.co_filename
+        known = not path.startswith((_OWN, _NUMPY)) and not path.startswith("<__array_function__")
+        _foreign_codes[code] = known
+    return known
+
+
+def user_origin(depth: int = 1) -> Origin | None:
+    """Origin of the innermost frame that is neither symgrad's nor NumPy's."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        if _is_user_code(frame.f_code):
+            return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
+    return None

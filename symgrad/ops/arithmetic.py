@@ -1,0 +1,194 @@
+"""Arithmetic: the four operations, powers, roots, absolute value and sign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.aval import Aval
+from ..core.expr import OPERATORS, Expr
+from ..core.op import Sample
+from .comparison import less, logical_and, logical_not, logical_or, not_equal
+from .define import UFUNCS, constant_like, elementwise, nondiff
+from .masking import keep
+
+_ANY = Sample(((-3.0, 3.0),))
+_POSITIVE = Sample(((0.2, 3.0),))
+_TWO = Sample(((-3.0, 3.0), (-3.0, 3.0)))
+
+add = elementwise(
+    "add", ufunc=np.add, doc="Sum of two values.", commutative=True,
+    partials=[lambda out, x, y: 1, lambda out, x, y: 1],
+    c="{0} + {1}", text="{0} + {1}", latex="{0} + {1}", precedence=50, samples=[_TWO],
+)
+subtract = elementwise(
+    "subtract", ufunc=np.subtract, doc="Difference of two values.",
+    partials=[lambda out, x, y: 1, lambda out, x, y: -1],
+    c="{0} - {1}", text="{0} - {1}", latex="{0} - {1}", precedence=50, samples=[_TWO],
+)
+multiply = elementwise(
+    "multiply", ufunc=np.multiply, doc="Product of two values.", commutative=True,
+    partials=[lambda out, x, y: y, lambda out, x, y: x],
+    c="{0} * {1}", text="{0}*{1}", latex=r"{0} \cdot {1}", precedence=60, samples=[_TWO],
+)
+divide = elementwise(
+    "divide", ufunc=np.divide, doc="Quotient of two values.",
+    partials=[lambda out, x, y: reciprocal(y), lambda out, x, y: negative(out / y)],
+    c="{0} / {1}", text="{0}/{1}", latex=r"\frac{{{0}}}{{{1}}}", precedence=60,
+    samples=[Sample(((-3.0, 3.0), (0.5, 3.0))), Sample(((-3.0, 3.0), (-3.0, -0.5)))],
+)
+negative = elementwise(
+    "negative", ufunc=np.negative, doc="The value with its sign changed.",
+    partials=[lambda out, x: -1], c="-{0}", text="-{0}", latex="-{0}", precedence=55, samples=[_ANY],
+)
+reciprocal = elementwise(
+    "reciprocal", ufunc=np.reciprocal, doc="One divided by the value.",
+    partials=[lambda out, x: negative(square(out))], c="1 / {0}", text="1/{0}", latex=r"\frac{{1}}{{{0}}}",
+    precedence=60, samples=[Sample(((0.5, 3.0),)), Sample(((-3.0, -0.5),))],
+)
+square = elementwise(
+    "square", ufunc=np.square, doc="The value times itself.",
+    partials=[lambda out, x: x * 2.0], c="{0} * {0}", text="{0}**2", latex="{0}^{{2}}", precedence=80,
+    samples=[_ANY],
+)
+sqrt = elementwise(
+    "sqrt", ufunc=np.sqrt, doc="Square root; its slope at 0 is infinite.",
+    partials=[lambda out, x: constant_like(x, 0.5) / out], c="sqrt{f}({0})", latex=r"\sqrt{{{0}}}",
+    samples=[_POSITIVE],
+)
+root = elementwise(
+    "root", numpy="np.sqrt({0})", doc="Square root inside norms and standard deviations: its slope at 0 is 0.",
+    partials=[lambda out, x: keep(not_equal(out, 0.0), constant_like(x, 0.5) / out)],
+    c="sqrt{f}({0})", text="sqrt({0})", latex=r"\sqrt{{{0}}}", samples=[_POSITIVE],
+)
+absolute = elementwise(
+    "absolute", ufunc=np.absolute, doc="Absolute value; its slope at 0 is 0.",
+    partials=[lambda out, x: sign(x)],
+    c=lambda args, avals, params, out: _c_abs(args, out), text="abs({0})", latex=r"\left|{0}\right|",
+    samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
+)
+sign = nondiff(
+    "sign", ufunc=np.sign, doc="-1, 0 or 1 as the value is negative, zero or positive.",
+    c="({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))", latex=r"\operatorname{{sign}}\left({0}\right)",
+    samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
+)
+hypot = elementwise(
+    "hypot", ufunc=np.hypot, doc="Length of the vector (x, y), without overflow; its slope at the origin is 0.",
+    commutative=True,
+    partials=[lambda out, x, y: keep(not_equal(out, 0.0), x / out), lambda out, x, y: keep(not_equal(out, 0.0), y / out)],
+    c="hypot{f}({0}, {1})", latex=r"\operatorname{{hypot}}\left({0}, {1}\right)",
+    samples=[Sample(((0.3, 3.0), (-3.0, -0.3))), Sample(((-3.0, 3.0), (0.5, 2.0)))],
+)
+
+
+def _c_abs(args: Sequence[str], out: Aval) -> str:
+    if out.dtype.kind == "f":
+        return f"fabs{{f}}({args[0]})"
+    return f"({args[0]} < 0 ? -{args[0]} : {args[0]})" if out.dtype.kind == "i" else f"({args[0]})"
+
+
+# ------------------------------------------------------------------------------------------ power
+
+
+def _exponent_value(y: Expr) -> float | None:
+    value = y.value
+    return float(value) if value is not None and value.ndim == 0 else None
+
+
+def _power_base(out: Expr, x: Expr, y: Expr) -> Any:
+    n = _exponent_value(y)
+    if n == 0.0:
+        return None
+    if n == 1.0:
+        return 1
+    if n == 2.0:
+        return x * 2.0
+    if n is not None:
+        return y * power(x, y - 1.0)
+    # x**0 is constant, also at x = 0 where x**(y-1) is infinite.
+    return keep(not_equal(y, 0.0), y * power(x, y - 1.0))
+
+
+def _power_exponent(out: Expr, x: Expr, y: Expr) -> Expr:
+    from_log = out * UFUNCS["log"](x)
+    # 0**y does not change with y; log would say -inf.
+    return keep(not_equal(x, 0.0), from_log)
+
+
+def _c_power(args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any], out: Aval) -> str:
+    return f"pow{{f}}({args[0]}, {args[1]})" if out.dtype.kind == "f" else f"sg_ipow({args[0]}, {args[1]})"
+
+
+power = elementwise(
+    "power", ufunc=np.power, doc="First value raised to the second.",
+    partials=[_power_base, _power_exponent], c=_c_power, text="{0}**{1}", latex="{0}^{{{1}}}", precedence=80,
+    samples=[Sample(((0.3, 2.5), (-2.0, 3.0)))],
+)
+
+
+# ------------------------------------------------------------------------------------------ division with remainder
+
+
+def _c_integer_aware(real: str, integer: str) -> Any:
+    def source(args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any], out: Aval) -> str:
+        return f"{real if out.dtype.kind == 'f' else integer}({args[0]}, {args[1]})"
+
+    return source
+
+
+floor_divide = nondiff(
+    "floor_divide", ufunc=np.floor_divide, nargs=2, doc="Largest integer not above the quotient.",
+    c=_c_integer_aware("sg_floordiv{f}", "sg_ifloordiv"), text="{0}//{1}",
+    latex=r"\left\lfloor\frac{{{0}}}{{{1}}}\right\rfloor", precedence=60,
+    samples=[Sample(((0.1, 0.9), (1.1, 2.0)))],
+)
+remainder = elementwise(
+    "remainder", ufunc=np.remainder, doc="Remainder with the sign of the divisor.",
+    partials=[lambda out, x, y: 1, lambda out, x, y: negative(floor_divide(x, y))],
+    c=_c_integer_aware("sg_mod{f}", "sg_imod"), text="{0} % {1}", latex=r"{0} \bmod {1}", precedence=60,
+    samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
+)
+fmod = elementwise(
+    "fmod", ufunc=np.fmod, doc="Remainder with the sign of the dividend.",
+    partials=[lambda out, x, y: 1, lambda out, x, y: negative(UFUNCS["trunc"](x / y))],
+    c=_c_integer_aware("fmod{f}", "sg_ifmod"), samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
+)
+copysign = elementwise(
+    "copysign", ufunc=np.copysign, doc="First value with the sign of the second.",
+    partials=[lambda out, x, y: sign(x) * copysign(constant_like(x, 1.0), y), None], c="copysign{f}({0}, {1})",
+    samples=[Sample(((0.2, 3.0), (-3.0, -0.2))), Sample(((-3.0, -0.2), (0.2, 3.0)))],
+)
+signbit = nondiff(
+    "signbit", ufunc=np.signbit, result="bool", doc="True where the sign bit is set.",
+    c="(signbit({0}) != 0)", samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
+)
+
+
+def _positive(x: Any, weak_ok: bool = False) -> Any:
+    return x
+
+
+def _degrees(factor: float) -> Any:
+    def call(x: Any, weak_ok: bool = False) -> Any:
+        return UFUNCS["multiply"](x, factor)
+
+    return call
+
+
+def _fabs(x: Any, weak_ok: bool = False) -> Any:
+    return UFUNCS["absolute"](x)
+
+
+UFUNCS["positive"] = _positive
+UFUNCS["fabs"] = _fabs
+UFUNCS["conjugate"] = _positive
+UFUNCS["float_power"] = UFUNCS["power"]
+for _name, _factor in (("deg2rad", np.pi / 180), ("radians", np.pi / 180), ("rad2deg", 180 / np.pi), ("degrees", 180 / np.pi)):
+    UFUNCS[_name] = _degrees(_factor)
+
+OPERATORS.update(
+    add=add, subtract=subtract, multiply=multiply, divide=divide, power=power, negative=negative,
+    logical_and=logical_and, logical_or=logical_or, logical_not=logical_not, less=less,
+)

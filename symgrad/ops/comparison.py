@@ -1,0 +1,97 @@
+"""Comparisons, logic and tests for special values: results are bool, derivatives do not exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import OPERATORS, Expr
+from ..core.op import Op, Sample
+from .define import UFUNCS, as_exprs, nondiff
+
+_TWO = [Sample(((-3.0, 3.0), (-3.0, 3.0))), Sample(((-3, 3, "int"), (-3, 3, "int")))]
+_BOOLS = [Sample(("bool", "bool"))]
+
+
+def _comparison(name: str, symbol: str, latex: str, doc: str, commutative: bool = False) -> Op:
+    return nondiff(
+        name, ufunc=getattr(np, name), nargs=2, result="bool", doc=doc, c=f"({{0}} {symbol} {{1}})",
+        text=f"{{0}} {symbol} {{1}}", latex=f"{{0}} {latex} {{1}}", precedence=30, samples=_TWO,
+        commutative=commutative,
+    )
+
+
+less = _comparison("less", "<", "<", "True where the first value is smaller.")
+less_equal = _comparison("less_equal", "<=", r"\le", "True where the first value is not larger.")
+greater = _comparison("greater", ">", ">", "True where the first value is larger.")
+greater_equal = _comparison("greater_equal", ">=", r"\ge", "True where the first value is not smaller.")
+equal = _comparison("equal", "==", "=", "True where the values are equal.", commutative=True)
+not_equal = _comparison("not_equal", "!=", r"\ne", "True where the values differ.", commutative=True)
+
+logical_and = nondiff(
+    "logical_and", ufunc=np.logical_and, nargs=2, result="bool", doc="True where both values are true.",
+    c="({0} && {1})", text="{0} & {1}", latex=r"{0} \wedge {1}", precedence=25, samples=_BOOLS, commutative=True,
+)
+logical_or = nondiff(
+    "logical_or", ufunc=np.logical_or, nargs=2, result="bool", doc="True where a value is true.",
+    c="({0} || {1})", text="{0} | {1}", latex=r"{0} \vee {1}", precedence=20, samples=_BOOLS, commutative=True,
+)
+logical_xor = nondiff(
+    "logical_xor", ufunc=np.logical_xor, nargs=2, result="bool", doc="True where exactly one value is true.",
+    c="(!{0} != !{1})", text="{0} ^ {1}", latex=r"{0} \oplus {1}", precedence=22, samples=_BOOLS, commutative=True,
+)
+logical_not = nondiff(
+    "logical_not", ufunc=np.logical_not, result="bool", doc="True where the value is false.",
+    c="(!{0})", text="~{0}", latex=r"\neg {0}", precedence=70, samples=[Sample(("bool",))],
+)
+isnan = nondiff(
+    "isnan", ufunc=np.isnan, result="bool", doc="True where the value is not a number.", c="({0} != {0})",
+    samples=[Sample(((-3.0, 3.0),))],
+)
+isfinite = nondiff(
+    "isfinite", ufunc=np.isfinite, result="bool", doc="True where the value is neither infinite nor NaN.",
+    c="(isfinite({0}) != 0)", samples=[Sample(((-3.0, 3.0),))],
+)
+isinf = nondiff(
+    "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.", c="(isinf({0}) != 0)",
+    samples=[Sample(((-3.0, 3.0),))],
+)
+
+
+def _bitwise(name: str, symbol: str, nargs: int, latex: str) -> Op:
+    ints: list[Any] = [Sample(tuple([(0, 9, "int")] * nargs))]
+    return nondiff(
+        name, ufunc=getattr(np, name), nargs=nargs, doc=f"{name.replace('_', ' ').capitalize()} of integers.",
+        c=f"({{0}} {symbol} {{1}})" if nargs == 2 else f"({symbol}{{0}})", latex=latex, samples=ints,
+        commutative=nargs == 2 and "shift" not in name,
+    )
+
+
+bitwise_and = _bitwise("bitwise_and", "&", 2, r"{0} \mathbin{{\&}} {1}")
+bitwise_or = _bitwise("bitwise_or", "|", 2, r"{0} \mathbin{{|}} {1}")
+bitwise_xor = _bitwise("bitwise_xor", "^", 2, r"{0} \oplus {1}")
+invert = _bitwise("invert", "~", 1, r"\sim {0}")
+left_shift = _bitwise("left_shift", "<<", 2, r"{0} \ll {1}")
+right_shift = _bitwise("right_shift", ">>", 2, r"{0} \gg {1}")
+
+
+def _on_bools(bitwise: str, logical: str) -> None:
+    """NumPy's ``&``, ``|``, ``^`` and ``~`` are logical on bool arrays."""
+    on_ints = UFUNCS[bitwise]
+
+    def call(*operands: Any, weak_ok: bool = False) -> Expr:
+        exprs = as_exprs(*operands)
+        if all(x.dtype.kind == "b" for x in exprs):
+            return UFUNCS[logical](*exprs)  # type: ignore[no-any-return]
+        return on_ints(*exprs, weak_ok=weak_ok)  # type: ignore[no-any-return]
+
+    UFUNCS[bitwise] = call
+
+
+_on_bools("bitwise_and", "logical_and")
+_on_bools("bitwise_or", "logical_or")
+_on_bools("bitwise_xor", "logical_xor")
+_on_bools("invert", "logical_not")
+
+OPERATORS.update(less=less, less_equal=less_equal, greater=greater, greater_equal=greater_equal)

@@ -1,0 +1,351 @@
+"""Constructors of operation records, and the registry from NumPy's names to operations.
+
+An operation is one record. How it is differentiated decides which constructor makes it:
+
+``elementwise``
+    partial derivatives, one an argument, give jvp and vjp.
+``linear``
+    linear in all differentiable arguments jointly: transposes give the vjp, the op itself the jvp.
+``bilinear``
+    linear in each argument separately.
+``custom``
+    a jvp in terms of other operations; the vjp is the transpose of that.
+``nondiff``
+    piecewise constant or without tangent space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.aval import BOOL, FLOAT64, Aval, broadcast_shapes, make_aval, promote
+from ..core.expr import Expr, InternTable
+from ..core.op import Lowering, Op, Sample, register
+from ..errors import DtypeError, TraceError
+
+Rule = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+UFUNCS: dict[str, Callable[..., Any]] = {}
+"""What a NumPy or SciPy ufunc of that name becomes; called with expressions, numbers and arrays."""
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""What a NumPy function becomes, by the function object or its dotted name."""
+
+METHODS: dict[str, Callable[..., Any]] = {}
+"""What an ndarray method or attribute of that name becomes."""
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {}
+"""What ``ufunc.reduce`` of that name becomes."""
+
+ACCUMULATIONS: dict[str, Callable[..., Any]] = {}
+"""What ``ufunc.accumulate`` of that name becomes."""
+
+
+def implements(*names: Any, method: str = "") -> Callable[[F], F]:
+    """Say that the decorated function of expressions is what NumPy means by these functions."""
+
+    def enter(function: F) -> F:
+        for name in names:
+            FUNCTIONS[name] = function
+        if method:
+            METHODS[method] = function
+        return function
+
+    return enter
+
+
+# ------------------------------------------------------------------------------------------ lifting
+
+
+def find_table(values: Any) -> InternTable | None:
+    """The intern table of the first expression in nested tuples, lists and dicts."""
+    stack = [values]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Expr):
+            return value.table
+        if isinstance(value, (tuple, list)):
+            stack.extend(reversed(value))
+        elif isinstance(value, dict):
+            stack.extend(value.values())
+    return None
+
+
+def lift(value: Any, table: InternTable) -> Expr:
+    """Turn a number or array into an expression.
+
+    Numbers and rank-0 values become constants, arrays are captured by reference. Nested lists that hold
+    expressions are stacked.
+
+    Raises
+    ------
+    DtypeError
+        For anything that is no number.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, int, float, np.generic)):
+        return table.constant(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return table.capture(value) if value.ndim else table.constant(value)
+    if isinstance(value, (list, tuple)):
+        if find_table(value) is None:
+            return table.constant(np.asarray(value))
+        return FUNCTIONS[np.stack]([lift(v, table) for v in value])  # type: ignore[no-any-return]
+    if hasattr(value, "__array__"):
+        return lift(np.asarray(value), table)
+    raise DtypeError(f"{type(value).__name__} cannot take part in a traced computation")
+
+
+def as_exprs(*values: Any) -> list[Expr]:
+    """Lift values into the table that any of them belongs to."""
+    table = find_table(values)
+    if table is None:
+        raise TraceError("none of the operands is traced")
+    return [lift(v, table) for v in values]
+
+
+def cast(x: Expr, dtype: Any) -> Expr:
+    """Convert to a strong dtype; a constant is converted at once."""
+    wanted = np.dtype(dtype)
+    if x.dtype == wanted and not x.aval.weak:
+        return x
+    value = x.value
+    if value is not None:
+        return x.table.constant(value, wanted)
+    return FUNCTIONS["astype"](x, wanted)  # type: ignore[no-any-return]
+
+
+def strengthen(x: Expr) -> Expr:
+    """Drop weakness, as NumPy's functions (other than Python's operators) do."""
+    return cast(x, x.dtype) if x.aval.weak else x
+
+
+def promoted(operands: Sequence[Expr], floating: bool = False) -> list[Expr]:
+    """Cast operands to their common dtype; ``floating`` makes integers float64."""
+    dtype, weak = promote(*[x.aval for x in operands])
+    if floating and dtype.kind != "f":
+        return [cast(x, FLOAT64) for x in operands]
+    if weak:
+        return [x if x.dtype == dtype else x.table.constant(x.value, dtype, True) if x.value is not None
+                else cast(x, dtype) for x in operands]
+    return [cast(x, dtype) for x in operands]
+
+
+@lru_cache(maxsize=4096)
+def resolve(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """Dtypes in which NumPy runs a ufunc; ``kinds`` holds dtypes, and int or float for Python numbers."""
+    try:
+        resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    except TypeError as error:
+        listed = ", ".join(k.__name__ if isinstance(k, type) else str(k) for k in kinds)
+        raise DtypeError(f"np.{ufunc.__name__} is not defined for {listed}") from error
+    return tuple(resolved)
+
+
+_PYTHON = {"f": float, "i": int}
+
+
+def resolve_for(ufunc: np.ufunc, operands: Sequence[Expr]) -> tuple[np.dtype[Any], ...]:
+    """Dtypes in which NumPy runs a ufunc on these operands (NEP 50)."""
+    all_weak = all(x.aval.weak for x in operands)
+    kinds = tuple([_PYTHON[x.dtype.kind] if x.aval.weak and not all_weak else x.dtype for x in operands])
+    return resolve(ufunc, kinds)
+
+
+def apply_ufunc(op: Op, ufunc: np.ufunc | None, operands: Sequence[Expr], weak_ok: bool = False) -> Expr:
+    """Cast operands as NumPy's ufunc would and apply the op.
+
+    ``weak_ok`` is for Python's operators, which keep Python numbers weak.
+    """
+    first = operands[0]
+    if ufunc is None:
+        return op.infer and operands[0].table.make(op, promoted([strengthen(x) for x in operands], floating=True))
+    # The common case: operands that need no cast at all.
+    if first.dtype is FLOAT64 and all([x.dtype is FLOAT64 for x in operands]):
+        weak = [x.aval.weak for x in operands]
+        if not any(weak) or (weak_ok and all(weak)):
+            return first.table.make(op, operands)
+    if weak_ok and all([x.aval.weak for x in operands]):
+        dtypes = resolve_for(ufunc, operands)
+        return first.table.make(op, [_weak_cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
+    dtypes = resolve_for(ufunc, operands)
+    return first.table.make(op, [cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
+
+
+def _weak_cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
+    if x.dtype == dtype:
+        return x
+    if x.value is not None:
+        return x.table.constant(x.value, dtype, True)
+    return cast(x, dtype)
+
+
+# ------------------------------------------------------------------------------------------ type rules
+
+
+def same_dtype(avals: tuple[Aval, ...], **_: Any) -> Aval:
+    """Broadcast shapes, dtype of the operands."""
+    if len(avals) == 1:
+        return avals[0]
+    dtype, weak = promote(*avals)
+    return make_aval(broadcast_shapes(*[a.shape for a in avals]), dtype, weak)
+
+
+def bool_dtype(avals: tuple[Aval, ...], **_: Any) -> Aval:
+    """Broadcast shapes, dtype bool."""
+    return make_aval(broadcast_shapes(*[a.shape for a in avals]), BOOL)
+
+
+def _last_dtype(avals: tuple[Aval, ...], **_: Any) -> Aval:
+    """Broadcast shapes, dtype of the last operand: a condition comes first."""
+    dtype, weak = promote(*avals[1:])
+    shape = broadcast_shapes(*[a.shape for a in avals])
+    return make_aval(shape, dtype, weak and not shape)
+
+
+INFER: dict[str, Rule] = {"same": same_dtype, "bool": bool_dtype, "select": _last_dtype}
+
+
+# ------------------------------------------------------------------------------------------ constructors
+
+
+def elementwise(
+    name: str,
+    *,
+    doc: str,
+    partials: Sequence[Rule | None],
+    c: str | Rule,
+    samples: Sequence[Sample],
+    ufunc: np.ufunc | None = None,
+    special: str = "",
+    numpy: str | Rule = "",
+    result: str = "same",
+    commutative: bool = False,
+    text: str = "",
+    latex: str = "",
+    precedence: int = 100,
+    kind: str = "elementwise",
+) -> Op:
+    """Define an operation that acts on each element by itself, given its partial derivatives.
+
+    Parameters
+    ----------
+    name
+        Unique name.
+    doc
+        One sentence.
+    partials
+        One function an argument, ``(out, *args, **params)``, giving the partial derivative as an expression
+        or a number; None where there is none.
+    c
+        C source of one element over ``{0}``, ``{1}``, …; every operand is an atom there, so it may be repeated.
+    samples
+        Where it is smooth.
+    ufunc
+        The NumPy ufunc that it is; its name is dispatched here.
+    special
+        Name of the SciPy ufunc in :mod:`scipy.special` that it is.
+    numpy
+        NumPy source, where it is not the call of ``ufunc`` or ``special``.
+    result
+        Type rule: ``"same"``, ``"bool"`` or ``"select"``.
+    """
+    takes_out = bool(ufunc is not None and not numpy)
+    if not numpy:
+        prefix = f"np.{ufunc.__name__}" if ufunc is not None else f"sc.{special}"
+        numpy = f"{prefix}({', '.join(f'{{{k}}}' for k in range(len(partials)))})"
+    op = register(
+        Op(
+            name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]
+            c=c, partials=tuple(partials), commutative=commutative, lowering="elementwise", text=text,
+            latex=latex, precedence=precedence, samples=tuple(samples),
+        )
+    )
+    if ufunc is not None:
+        dispatch_ufunc(ufunc.__name__, op, ufunc)
+    elif special:
+        dispatch_ufunc(special, op, None)
+    return op
+
+
+def dispatch_ufunc(name: str, op: Op, ufunc: np.ufunc | None) -> None:
+    """Say that the NumPy or SciPy ufunc of that name is this op."""
+
+    def call(*operands: Any, weak_ok: bool = False) -> Expr:
+        return apply_ufunc(op, ufunc, as_exprs(*operands), weak_ok)
+
+    UFUNCS[name] = call
+
+
+def nondiff(
+    name: str, *, doc: str, c: str | Rule, samples: Sequence[Sample], nargs: int = 1, result: str = "same",
+    ufunc: np.ufunc | None = None, numpy: str | Rule = "", commutative: bool = False, text: str = "",
+    latex: str = "", precedence: int = 100,
+) -> Op:
+    """Define an elementwise operation whose derivative is zero or does not exist: comparisons, rounding."""
+    return elementwise(
+        name, doc=doc, partials=[None] * nargs, c=c, samples=samples, ufunc=ufunc, numpy=numpy, result=result,
+        commutative=commutative, text=text, latex=latex, precedence=precedence, kind="nondiff",
+    )
+
+
+def linear(
+    name: str, *, doc: str, infer: Rule, numpy: str | Rule, transposes: Sequence[Rule | None],
+    samples: Sequence[Sample], lowering: Lowering = "library", c: str | Rule = "", text: str = "",
+    latex: str = "", variadic: bool = False, precedence: int = 100, out: bool = False,
+) -> Op:
+    """Define an operation that is linear in all its differentiable arguments jointly.
+
+    ``transposes`` has one function an argument, ``(ct, out, *args, **params)``, None for arguments that carry
+    no tangent (conditions, indices). A variadic operation has one function that is also given ``which=``.
+    """
+    return register(
+        Op(
+            name=name, kind="linear", doc=doc, infer=infer, numpy=numpy, transposes=tuple(transposes),
+            samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, variadic=variadic,
+            precedence=precedence, out=out,
+        )
+    )
+
+
+def bilinear(
+    name: str, *, doc: str, infer: Rule, numpy: str | Rule, transposes: Sequence[Rule],
+    samples: Sequence[Sample], lowering: Lowering = "library", c: str | Rule = "", text: str = "",
+    latex: str = "", precedence: int = 100, out: bool = False,
+) -> Op:
+    """Define an operation that is linear in each of its two arguments."""
+    return register(
+        Op(
+            name=name, kind="bilinear", doc=doc, infer=infer, numpy=numpy, transposes=tuple(transposes),
+            samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, precedence=precedence, out=out,
+        )
+    )
+
+
+def custom(
+    name: str, *, doc: str, infer: Rule, numpy: str | Rule, jvp: Rule, samples: Sequence[Sample],
+    transposes: Sequence[Rule | None] = (), lowering: Lowering = "library", c: str | Rule = "", text: str = "",
+    latex: str = "", precedence: int = 100,
+) -> Op:
+    """Define an operation by its jvp, ``(tangents, out, *args, **params)``, in terms of other operations.
+
+    A tangent is None where it is structurally zero. ``transposes`` are needed for the arguments in which the
+    operation is linear, if its own jvp uses it on their tangents.
+    """
+    return register(
+        Op(
+            name=name, kind="custom", doc=doc, infer=infer, numpy=numpy, jvp=jvp, transposes=tuple(transposes),
+            samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, precedence=precedence,
+        )
+    )
+
+
+def constant_like(x: Expr, value: float) -> Expr:
+    """A constant of the dtype of ``x``."""
+    return x.table.constant(value, x.dtype)

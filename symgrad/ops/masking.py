@@ -1,0 +1,20 @@
+"""The masked zero: what derivative rules put where a value does not reach the output."""
+
+from __future__ import annotations
+
+from ..core.op import Sample
+from .define import linear
+from .define import INFER
+
+keep = linear(
+    "keep",
+    doc="The value where the condition holds, elsewhere an exact zero that infinities cannot turn into NaN.",
+    infer=INFER["select"],
+    numpy="np.where({0}, {1}, 0)",
+    transposes=[None, lambda ct, out, c, x: keep(c, ct)],
+    lowering="elementwise",
+    c="({0} ? {1} : 0)",
+    text="where({0}, {1}, 0)",
+    latex=r"\left[{0}\right] {1}",
+    samples=[Sample(("bool", (-3.0, 3.0)))],
+)
