@@ -15,6 +15,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import symgrad
+import symgrad.ops  # fills the table of operations
 from symgrad.core.op import OPS
 from symgrad.core.resources import template_dir
 
@@ -48,8 +49,8 @@ LAYERS: dict[str, float] = {
 OPTIONAL_PACKAGES = {"IPython", "matplotlib", "threadpoolctl"}
 
 # The only places, besides ops/, where an operation is called by the string that is its name: the rewrite
-# rules, which are data, and the table by which the tracer maps NumPy's functions.
-NAMES_ALLOWED_IN = {"transforms/rules.py", "tracing/protocol.py"}
+# rules, which are data, and the tables by which operators and NumPy's functions become operations.
+NAMES_ALLOWED_IN = {"core/expr.py", "transforms/rules.py", "tracing/protocol.py"}
 
 
 def modules() -> list[Path]:
