@@ -1,0 +1,1 @@
+"""Calling what was compiled."""

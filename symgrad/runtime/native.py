@@ -1,0 +1,241 @@
+"""Kernels in memory, and the compiled call path that runs them.
+
+A kernel is a C function ``int f(const void *const *in, void *const *out, void *workspace)``. A *dispatcher*
+checks the arguments of a Python call, allocates the outputs, runs the kernel and hands back the results; what
+it does not expect goes to a Python callable, the slow path.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from symgrad.codegen import cache_folder
+from symgrad.codegen.cache import get_or_build
+from symgrad.errors import CompilerError
+from symgrad.runtime import dispatch_python
+from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure
+
+_SOURCES: Final = ("dispatch.c", "dispatch_types.c")
+_MODULE: Final = "symgrad.runtime._dispatch"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """A kernel that can be called.
+
+    Attributes
+    ----------
+    address
+        Where its code is.
+    workspace_bytes
+        How much scratch memory a call needs.
+    keepalive
+        What must stay alive as long as the address is used.
+    """
+
+    address: int
+    workspace_bytes: int
+    keepalive: object
+
+
+def load_kernel(path: Path, symbol: str) -> LoadedKernel:
+    """Load a kernel from a shared object.
+
+    Parameters
+    ----------
+    path
+        The shared object.
+    symbol
+        Name of the kernel; ``<symbol>_workspace`` must be there too and return the bytes of scratch memory.
+
+    Raises
+    ------
+    CompilerError
+        If the file cannot be loaded or lacks one of the two functions.
+
+    Examples
+    --------
+    >>> load_kernel(Path("/nowhere/kernel.so"), "f")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    symgrad.errors.CompilerError: cannot load the kernel f: ...
+    """
+    try:
+        library = ctypes.CDLL(str(path))
+        kernel, size = library[symbol], library[f"{symbol}_workspace"]
+    except (OSError, AttributeError) as error:
+        raise CompilerError(f"cannot load the kernel {symbol}: {error}") from error
+    size.restype, size.argtypes = ctypes.c_size_t, []
+    address = ctypes.cast(kernel, ctypes.c_void_p).value
+    return LoadedKernel(address or 0, size(), library)
+
+
+_lock = threading.RLock()
+_native: types.ModuleType | None = None
+_tried = False
+
+
+def native_module() -> types.ModuleType | None:
+    """Return the compiled call path, built at the first call; None, after one warning, where it cannot."""
+    global _native, _tried  # noqa: PLW0603
+    with _lock:
+        if not _tried:
+            _tried = True
+            try:
+                _native = _build_native()
+            except (CompilerError, ImportError) as error:
+                cache_folder.warn_once(
+                    "native call path",
+                    f"the compiled call path cannot be built, each call takes microseconds more: {error}",
+                )
+        return _native
+
+
+def reset() -> None:
+    """Forget that the compiled call path was built or could not be built."""
+    global _native, _tried
+    with _lock:
+        _native, _tried = None, False
+
+
+def _build_native() -> types.ModuleType:
+    reason = why_not_native()
+    if reason is not None:
+        raise CompilerError(reason)
+    folder = Path(__file__).parent
+    # One translation unit: the second file continues the first.
+    source = "".join((folder / name).read_text(encoding="utf-8") for name in _SOURCES)
+    path = get_or_build(source, "portable", _extension_flags(), _extension_libs())
+    loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
+    spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
+    if spec is None:
+        raise CompilerError(f"{path} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def why_not_native() -> str | None:
+    """Return why this Python cannot have the compiled call path, or None if only the compiler decides."""
+    if sys.implementation.name != "cpython":
+        return f"it needs CPython, not {sys.implementation.name}"
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return "it relies on the GIL, which this Python was built without"
+    header = Path(_python_include()) / "Python.h"
+    if not header.exists():
+        return f"Python's C headers are missing ({header}); a package python3-dev or python3-devel has them"
+    return None
+
+
+def _python_include() -> str:
+    return sysconfig.get_paths()["include"]
+
+
+def _extension_flags() -> tuple[str, ...]:
+    # Versions stand in the flags because headers of another version may lie in the same folder one day.
+    abi = f"{sysconfig.get_config_var('SOABI')} {sys.hexversion:x} numpy {np.__version__}"
+    includes = dict.fromkeys([_python_include(), sysconfig.get_paths()["platinclude"], np.get_include()])
+    return ("-std=c11", f'-DSYMGRAD_ABI="{abi}"', *(f"-I{folder}" for folder in includes))
+
+
+def _extension_libs() -> tuple[str, ...]:
+    # The interpreter's functions are found when the module is loaded; only macOS must be told so.
+    return ("-Wl,-undefined,dynamic_lookup",) if sys.platform == "darwin" else ()
+
+
+def dispatcher_type() -> type[Any]:
+    """Return the class of dispatchers: the compiled one, or the one in Python where that cannot be built."""
+    module: Any = native_module() or dispatch_python
+    dispatcher: type[Any] = module.Dispatcher
+    return dispatcher
+
+
+def call_front_type() -> type[dispatch_python.CallFront]:
+    """Return the class that puts several dispatchers behind one callable; made to be subclassed.
+
+    Notes
+    -----
+    ``CallFront(slow)`` offers ``install(dispatcher)``, ``remove(dispatcher)``, ``clear()``, ``entries`` (most
+    recently used first), ``slow`` (may be set) and ``misses``. A call tries the entries in order; where none
+    takes the arguments, ``slow(*args, **kwargs)`` answers; a failed guard goes to the slow path of its entry.
+    In a class body it binds like a function.
+    """
+    module: Any = native_module() or dispatch_python
+    front: type[dispatch_python.CallFront] = module.CallFront
+    return front
+
+
+def make_dispatcher(
+    kernel: LoadedKernel,
+    inputs: Sequence[InputSpec],
+    outputs: Sequence[OutputSpec],
+    structure: Structure,
+    slow: Callable[..., Any],
+    *,
+    hidden: Sequence[np.ndarray[Any, Any]] = (),
+    release_gil: bool = False,
+    name: str = "kernel",
+) -> DispatcherLike:
+    """Return a callable that runs a kernel.
+
+    Parameters
+    ----------
+    kernel
+        What `load_kernel` gave. Its ``in`` lists the leaves of the arguments in order, then the hidden
+        inputs; its ``out`` lists the outputs.
+    inputs
+        One spec an argument.
+    outputs
+        One spec an output.
+    structure
+        ``"single"``: the only output is returned as it is; ``"tuple"``: a flat tuple; nested tuples, lists
+        and dicts of output numbers (and None): the same containers with the outputs in place; a callable gets
+        the flat list of outputs and returns the result.
+    slow
+        Called with the arguments as they are if one does not fit its spec, if there are more, fewer or
+        keyword arguments, if a hidden input changed its layout, or if the kernel returns a positive code.
+    hidden
+        Arrays held by reference. Their data are read where they are at each call; shape, dtype and strides
+        must stay as they were at construction.
+    release_gil
+        Let other threads run meanwhile; worth it if the kernel takes more than about 5 µs.
+    name
+        For the repr.
+
+    Returns
+    -------
+    DispatcherLike
+        With counters ``hits`` and ``misses``, ``last_code`` (of the last failed guard), and ``slow``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a spec makes no sense.
+    """
+    dispatcher: DispatcherLike = dispatcher_type()(
+        kernel.address, kernel.workspace_bytes, tuple(inputs), tuple(hidden), tuple(outputs), structure, slow,
+        release_gil=release_gil, keepalive=kernel.keepalive, name=name,
+    )  # fmt: skip
+    return dispatcher
+
+
+def _after_fork() -> None:
+    # The lock may have been held by a thread that does not exist in the child.
+    global _lock  # noqa: PLW0603
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
