@@ -235,6 +235,10 @@ class InternTable:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def mark(self) -> int:
+        """A number between the ids of the nodes made so far and those still to come."""
+        return next(self._ids)
+
     def make(self, op: Op, args: Sequence[Expr], params: dict[str, Any] | None = None) -> Expr:
         """Intern ``op(*args, **params)``; the op's type rule gives the aval."""
         args = tuple(args)

@@ -1,0 +1,278 @@
+"""The rewrite engine: rules as data, patterns in expression syntax, an iterative bottom-up driver."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import CONST, Expr, InternTable
+from ..core.graph import Graph, rebuild
+from ..core.op import OPS, Op
+from ..errors import SymgradError
+from ..ops.evaluate import evaluate
+from ..ops.shaping import broadcast_to
+
+
+class RuleClass(Enum):
+    """What a rewrite preserves."""
+
+    EXACT = "bit for bit on every double"
+    MASKED = "exact zeros of derivative rules stay outermost"
+    STABLE = "the same real function with no worse rounding or range"
+    COST = "equal to rounding, cheaper"
+    READABLE = "real algebra, for formulas"
+
+
+Bindings = dict[str, Expr]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite.
+
+    Attributes
+    ----------
+    kind
+        What it preserves.
+    pattern
+        What it matches: operations by name or operator, variables, numbers. A name that occurs twice must be
+        the same node.
+    result
+        What it becomes, in the same syntax; or a function of the matched node and the bindings that returns
+        an expression, or None where the rule does not apply.
+    when
+        A further condition on the bindings.
+    example, counterexample
+        Expressions over x, y, c where it fires and where it must not, for the tests.
+    """
+
+    kind: RuleClass
+    pattern: str
+    result: str | Callable[..., Expr | None]
+    when: Callable[[Bindings], bool] | None = None
+    example: str = ""
+    counterexample: str = ""
+
+    @property
+    def name(self) -> str:
+        """How hits are counted and reported."""
+        return f"{self.pattern} -> {self.result if isinstance(self.result, str) else self.result.__name__}"
+
+    @cached_property
+    def tree(self) -> Pattern:
+        """The parsed pattern."""
+        return parse(self.pattern)
+
+    @cached_property
+    def target(self) -> Pattern | None:
+        """The parsed result, where it is written as an expression."""
+        return parse(self.result) if isinstance(self.result, str) else None
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A node of a parsed rule: an op on patterns, a variable, or a number."""
+
+    op: Op | None = None
+    args: tuple[Pattern, ...] = ()
+    variable: str = ""
+    number: float | bool | None = None
+
+
+_BINARY: dict[type, str] = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
+    ast.BitAnd: "logical_and", ast.BitOr: "logical_or", ast.MatMult: "matmul",
+}
+_COMPARE: dict[type, str] = {
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+
+
+def parse(text: str) -> Pattern:
+    """Parse a pattern.
+
+    Examples
+    --------
+    >>> parse("x * 1").op
+    <op multiply>
+    """
+    return _convert(ast.parse(text, mode="eval").body)
+
+
+def _convert(node: ast.expr) -> Pattern:
+    if isinstance(node, ast.Name):
+        return Pattern(variable=node.id)
+    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
+        return Pattern(number=node.value)
+    if isinstance(node, ast.UnaryOp):
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return Pattern(number=-node.operand.value)  # type: ignore[operator]
+        return Pattern(OPS["negative" if isinstance(node.op, ast.USub) else "logical_not"], (_convert(node.operand),))
+    if isinstance(node, ast.BinOp):
+        return Pattern(OPS[_BINARY[type(node.op)]], (_convert(node.left), _convert(node.right)))
+    if isinstance(node, ast.Compare):
+        return Pattern(OPS[_COMPARE[type(node.ops[0])]], (_convert(node.left), _convert(node.comparators[0])))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return Pattern(OPS[node.func.id], tuple(_convert(a) for a in node.args))
+    raise SymgradError(f"a rule cannot contain {ast.unparse(node)}")
+
+
+def match(pattern: Pattern, node: Expr, bindings: Bindings) -> bool:
+    """Match a pattern at a node; on success ``bindings`` holds the variables."""
+    if pattern.variable:
+        bound = bindings.setdefault(pattern.variable, node)
+        return bound is node
+    if pattern.op is None:
+        return _is_number(node, pattern.number)
+    if node.op is not pattern.op or len(node.args) != len(pattern.args):
+        return False
+    if _match_all(pattern.args, node.args, bindings):
+        return True
+    return node.op.commutative and _match_all(pattern.args, node.args[::-1], bindings)
+
+
+def _match_all(patterns: Sequence[Pattern], nodes: Sequence[Expr], bindings: Bindings) -> bool:
+    before = dict(bindings)
+    for pattern, node in zip(patterns, nodes, strict=True):
+        if not match(pattern, node, bindings):
+            bindings.clear()
+            bindings.update(before)
+            return False
+    return True
+
+
+def _is_number(node: Expr, number: float | bool | None) -> bool:
+    value = node.value
+    if value is None or value.size == 0:
+        return False
+    if isinstance(number, bool):
+        return value.dtype.kind == "b" and bool((value == number).all())
+    if value.dtype.kind == "b":
+        return False
+    if number == 0 and value.dtype.kind == "f":
+        # 0.0 and -0.0 are different numbers for a rule that must be exact.
+        return bool(((value == 0) & (np.signbit(value) == np.signbit(number))).all())
+    return bool((value == number).all())
+
+
+FOLD_LIMIT = 4096
+"""Constants of more elements are not computed while rewriting."""
+
+ROUNDS = 50
+"""Rewrites of one node after which the rules involved are taken to ping-pong."""
+
+
+@dataclass
+class Rewriter:
+    """Applies rules bottom-up until none fires.
+
+    Attributes
+    ----------
+    rules
+        The rules, in order of preference.
+    hits
+        How often each rule fired, by name.
+    """
+
+    rules: Sequence[Rule]
+    hits: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._index: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            op = rule.tree.op
+            if op is None:
+                raise SymgradError(f"rule {rule.name!r} matches everything")
+            self._index.setdefault(op.name, []).append(rule)
+        self._settled: dict[int, Expr] = {}
+
+    def run(self, graph: Graph) -> Graph:
+        """Rewrite a graph; the result is a fixpoint of the rules."""
+        self._settled = {}
+        return rebuild(graph, make=self._rebuilt)
+
+    def _rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
+        return self.make(old.table, old.op, args, dict(old.params))
+
+    def make(self, table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
+        """Build a node in its simplest form."""
+        node = fold(table, op, args, params)
+        settled = self._settled.get(node.id)
+        if settled is not None:
+            return settled
+        first, trail = node, []
+        for _ in range(ROUNDS):
+            changed, rule = self._step(node)
+            if changed is None or changed is node:
+                break
+            trail.append(rule)
+            node = changed
+        else:
+            raise SymgradError(f"rules undo each other: {', '.join(dict.fromkeys(r.name for r in trail if r))}")
+        self._settled[first.id] = self._settled[node.id] = node
+        return node
+
+    def _step(self, node: Expr) -> tuple[Expr | None, Rule | None]:
+        for rule in self._index.get(node.op.name, ()):
+            bindings: Bindings = {}
+            if not match(rule.tree, node, bindings):
+                continue
+            if rule.when is not None and not rule.when(bindings):
+                continue
+            new = self._result(rule, node, bindings)
+            if new is not None:
+                new = fitted(new, node)
+            if new is not None and new is not node:
+                self.hits[rule.name] += 1
+                return new, rule
+        return None, None
+
+    def _result(self, rule: Rule, node: Expr, bindings: Bindings) -> Expr | None:
+        if rule.target is not None:
+            return self._build(rule.target, node, bindings)
+        assert callable(rule.result)
+        made = rule.result(self, node, **bindings)
+        return made
+
+    def _build(self, target: Pattern, node: Expr, bindings: Bindings) -> Expr:
+        if target.variable:
+            return bindings[target.variable]
+        if target.op is None:
+            return node.table.constant(target.number, node.dtype, node.aval.weak)
+        args = [self._build(a, node, bindings) for a in target.args]
+        return self.make(node.table, target.op, args, {})
+
+
+def fitted(new: Expr, old: Expr) -> Expr | None:
+    """Give a replacement the shape of what it replaces; None if the type differs otherwise."""
+    if new.dtype != old.dtype:
+        return None
+    if new.shape != old.shape:
+        new = broadcast_to(new, shape=old.shape)
+    if new.aval.weak == old.aval.weak:
+        return new
+    value = new.value
+    return new.table.constant(value, new.dtype, old.aval.weak) if value is not None else None
+
+
+def fold(table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
+    """Intern a node; compute it at once if all operands are (small) constants."""
+    if not args or any(a.op is not CONST for a in args):
+        return table.make(op, args, params)
+    node = table.make(op, args, params)
+    if node.aval.size > max(FOLD_LIMIT, *[a.aval.size for a in args]):
+        return node
+    if op is broadcast_to and node.aval.size > 1:
+        return node
+    arrays = [a.value[()] for a in args]  # type: ignore[index]
+    with np.errstate(all="ignore"):
+        value = evaluate(op, arrays, [a.aval for a in args], params)
+    return table.constant(np.asarray(value, node.dtype), node.dtype, node.aval.weak)

@@ -1,0 +1,190 @@
+"""The rewrite rules: each one line of data, in exactly one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.expr import Expr
+from ..core.op import OPS
+from ..ops.shaping import broadcast_to, inverse_permutation, reshape, take_slice, transpose
+from .rewrite import Rewriter, Rule, RuleClass
+
+EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
+
+
+# ------------------------------------------------------------------------------------------ results that need code
+
+
+def _reshape_reshape(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    inner = x.args[0]
+    return inner if inner.shape == node.shape else rw.make(node.table, reshape, [inner], {"shape": node.shape})
+
+
+def _reshape_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    return x if x.shape == node.shape else None
+
+
+def _transposes(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    outer, inner = node.param("axes"), x.param("axes")
+    axes = tuple(inner[k] for k in outer)
+    source = x.args[0]
+    return source if axes == tuple(range(len(axes))) else rw.make(node.table, transpose, [source], {"axes": axes})
+
+
+def _transpose_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    axes = node.param("axes")
+    return x if inverse_permutation(axes) == axes == tuple(range(len(axes))) else None
+
+
+def _broadcast_twice(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    return rw.make(node.table, broadcast_to, [x.args[0]], {"shape": node.shape})
+
+
+def _broadcast_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    return x if x.shape == node.shape else None
+
+
+def _slices(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    pairs = zip(
+        x.param("starts"), x.param("steps"), node.param("starts"), node.param("steps"), node.param("sizes"), strict=True
+    )
+    starts, steps = [], []
+    for start, step, outer_start, outer_step, size in pairs:
+        starts.append(start + step * outer_start if size else 0)
+        steps.append(step * outer_step if size else 1)
+    params = {"starts": tuple(starts), "sizes": node.param("sizes"), "steps": tuple(steps)}
+    return rw.make(node.table, take_slice, [x.args[0]], params)
+
+
+def _slice_whole(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    whole = node.shape == x.shape and not any(node.param("starts")) and all(s == 1 for s in node.param("steps"))
+    return x if whole else None
+
+
+def _slice_of_constant_rows(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """A slice of a broadcast scalar is the scalar, broadcast less far."""
+    source = x.args[0]
+    return rw.make(node.table, broadcast_to, [source], {"shape": node.shape}) if not source.ndim else None
+
+
+def _slice_of_joined(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """A slice that lies within one operand of a concatenation."""
+    axis = x.param("axis")
+    start, size, step = node.param("starts")[axis], node.param("sizes")[axis], node.param("steps")[axis]
+    if size == 0:
+        return None
+    low, high = sorted((start, start + (size - 1) * step))
+    offset = 0
+    for part in x.args:
+        n = part.shape[axis]
+        if offset <= low and high < offset + n:
+            starts = tuple(s - offset if k == axis else s for k, s in enumerate(node.param("starts")))
+            params = {"starts": starts, "sizes": node.param("sizes"), "steps": node.param("steps")}
+            return rw.make(node.table, take_slice, [part], params)
+        offset += n
+    return None
+
+
+def _sum_of_ones(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """Summing over axes of length one only drops them."""
+    return rw.make(node.table, reshape, [x], {"shape": node.shape}) if x.aval.size == node.aval.size else None
+
+
+def _cast_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    return x if x.aval == node.aval else None
+
+
+def _unbroadcast_operand(rw: Rewriter, node: Expr, **operands: Expr) -> Expr | None:
+    """An elementwise op broadcasts by itself: an explicit broadcast of an operand is not needed."""
+    args = list(node.args)
+    for k, a in enumerate(args):
+        if a.op is broadcast_to:
+            slim = [*args[:k], a.args[0], *args[k + 1 :]]
+            if node.op.infer(tuple(s.aval.strong() for s in slim)).shape == node.shape:
+                args = slim
+    return None if tuple(args) == node.args else rw.make(node.table, node.op, args, dict(node.params))
+
+
+# ------------------------------------------------------------------------------------------ the table
+
+
+def _exact(pattern: str, result: Any, example: str, counterexample: str = "", **kw: Any) -> Rule:
+    return Rule(EXACT, pattern, result, example=example, counterexample=counterexample, **kw)
+
+
+def _masked(pattern: str, result: Any, example: str, counterexample: str = "", **kw: Any) -> Rule:
+    return Rule(MASKED, pattern, result, example=example, counterexample=counterexample, **kw)
+
+
+EXACT_RULES: list[Rule] = [
+    _exact("x * 1", "x", "x * 1", "x * 2"),
+    _exact("x / 1", "x", "x / 1", "1 / x"),
+    _exact("x - 0.0", "x", "x - 0.0", "0.0 - x"),
+    _exact("x + -0.0", "x", "x + -0.0", "x + 0.0"),
+    _exact("x * -1", "-x", "x * -1", "x * 1"),
+    _exact("x / -1", "-x", "x / -1", "x / 2"),
+    _exact("negative(negative(x))", "x", "-(-x)", "-x"),
+    _exact("negative(x) * negative(y)", "x * y", "(-x) * (-y)", "x * y"),
+    _exact("negative(x) * y", "-(x * y)", "(-x) * y", "x * y"),
+    _exact("negative(x) / negative(y)", "x / y", "(-x) / (-y)", "x / y"),
+    _exact("negative(x) / y", "-(x / y)", "(-x) / y", "x / y"),
+    _exact("x / negative(y)", "-(x / y)", "x / (-y)", "x / y"),
+    _exact("x - negative(y)", "x + y", "x - (-y)", "x - y"),
+    _exact("negative(x) - y", "-(x + y)", "(-x) - y", "x - y"),
+    _exact("negative(x) + y", "y - x", "(-x) + y", "x + y"),
+    _exact("1 / x", "reciprocal(x)", "1 / x", "2 / x"),
+    _exact("x * x", "square(x)", "x * x", "x * y"),
+    _exact("square(negative(x))", "square(x)", "square(-x)", "square(x)"),
+    _exact("absolute(negative(x))", "absolute(x)", "absolute(-x)", "absolute(x)"),
+    _exact("absolute(absolute(x))", "absolute(x)", "absolute(absolute(x))", "absolute(x)"),
+    _exact("cos(negative(x))", "cos(x)", "cos(-x)", "cos(x)"),
+    _exact("power(x, 1)", "x", "power(x, 1)", "power(x, 3)"),
+    _exact("power(x, 2)", "square(x)", "power(x, 2)", "power(x, 3)"),
+    _exact("maximum(x, x)", "x", "maximum(x, x)", "maximum(x, y)"),
+    _exact("minimum(x, x)", "x", "minimum(x, x)", "minimum(x, y)"),
+    _exact("where(True, x, y)", "x", "where(True, x, y)", "where(c, x, y)"),
+    _exact("where(False, x, y)", "y", "where(False, x, y)", "where(c, x, y)"),
+    _exact("where(c, x, x)", "x", "where(c, x, x)", "where(c, x, y)"),
+    _exact("logical_not(logical_not(c))", "c", "~(~c)", "~c"),
+    _exact("c & c", "c", "c & c", "c & ~c"),
+    _exact("c | c", "c", "c | c", "c | ~c"),
+    _exact("c & True", "c", "c & True", "c & ~c"),
+    _exact("c | False", "c", "c | False", "c | ~c"),
+    _exact("reshape(x)", _reshape_same, "reshape_same(x)"),
+    _exact("reshape(x)", lambda rw, node, x: _reshape_reshape(rw, node, x) if x.op is reshape else None, ""),
+    _exact("transpose(x)", _transpose_same, ""),
+    _exact("transpose(x)", lambda rw, node, x: _transposes(rw, node, x) if x.op is transpose else None, ""),
+    _exact("broadcast_to(x)", _broadcast_same, ""),
+    _exact("broadcast_to(x)", lambda rw, node, x: _broadcast_twice(rw, node, x) if x.op is broadcast_to else None, ""),
+    _exact("slice(x)", _slice_whole, ""),
+    _exact("slice(x)", lambda rw, node, x: _slices(rw, node, x) if x.op is take_slice else None, ""),
+    _exact("slice(x)", lambda rw, node, x: _slice_of_constant_rows(rw, node, x) if x.op is broadcast_to else None, ""),
+    _exact("slice(x)", lambda rw, node, x: _slice_of_joined(rw, node, x) if x.op is OPS["concatenate"] else None, ""),
+    _exact("sum(x)", _sum_of_ones, ""),
+    _exact("astype(x)", _cast_same, ""),
+]
+
+MASKED_RULES: list[Rule] = [
+    _masked("keep(True, x)", "x", "keep(True, x)", "keep(c, x)"),
+    _masked("keep(c, keep(d, x))", "keep(c & d, x)", "keep(c, keep(d, x))", "keep(c, x)"),
+    _masked("negative(keep(c, x))", "keep(c, -x)", "-keep(c, x)", "-x"),
+    _masked("keep(c, x) * y", "keep(c, x * y)", "keep(c, x) * y", "x * y"),
+    _masked("keep(c, x) / y", "keep(c, x / y)", "keep(c, x) / y", "y / keep(c, x)"),
+    _masked("keep(c, x) + keep(c, y)", "keep(c, x + y)", "keep(c, x) + keep(c, y)", "keep(c, x) + y"),
+    _masked("keep(c, x) - keep(c, y)", "keep(c, x - y)", "keep(c, x) - keep(c, y)", "keep(c, x) - y"),
+]
+
+
+def _operand_rules() -> list[Rule]:
+    rules = []
+    for op in OPS.values():
+        if op.lowering == "elementwise" and op.infer is not None and not op.variadic:
+            count = len(op.partials) or len(op.transposes)
+            if count > 1:
+                names = ", ".join("abcdef"[:count])
+                rules.append(_exact(f"{op.name}({names})", _unbroadcast_operand, ""))
+    return rules
+
+
+BROADCAST_RULES: list[Rule] = _operand_rules()
+DEFAULT_RULES: list[Rule] = [*EXACT_RULES, *MASKED_RULES, *BROADCAST_RULES]

@@ -1,0 +1,219 @@
+"""Where a cotangent or tangent can differ from zero, and scaling that never turns an exact zero into NaN.
+
+A value that does not reach the output contributes an exact zero, whatever slopes it meets on the way. The
+derivative rules mark such zeros with ``keep``; this module carries the mark through everything linear and
+puts it back outside each product.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import Expr
+from ..core.op import lookup
+from ..ops.arithmetic import divide, multiply, negative
+from ..ops.casting import astype
+from ..ops.comparison import logical_and, logical_or, not_equal
+from ..ops.indexing import gather, scatter_add
+from ..ops.masking import keep
+from ..ops.reduction import any_
+from ..ops.shaping import broadcast_to, concatenate, put_slice, take_slice
+
+_RECIPROCAL = lookup("reciprocal")
+_SAME_SHAPE = {negative, astype}
+_MOVES = {lookup(name) for name in ("reshape", "transpose", "slice", "broadcast_to", "put_slice")}
+_PRODUCTS = {multiply, divide}
+
+
+class Supports:
+    """Supports of the linear expressions that one differentiation creates.
+
+    Parameters
+    ----------
+    first
+        Nodes with smaller ids existed before: they are primal values and never looked into.
+    """
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self._known: dict[int, Expr | None] = {}
+
+    def of(self, x: Expr) -> Expr | None:
+        """A bool expression that holds wherever ``x`` may differ from zero; None if it may everywhere."""
+        if x.id in self._known:
+            return self._known[x.id]
+        found = self._find(x) if x.id >= self.first or x.op is keep else None
+        self._known[x.id] = found
+        return found
+
+    def _find(self, x: Expr) -> Expr | None:
+        op, args = x.op, x.args
+        if op is keep:
+            return both(args[0], self.of(args[1]))
+        if op in _SAME_SHAPE:
+            return self.of(args[0])
+        if op in _MOVES:
+            return self._moved(x)
+        if op is multiply:
+            return both(self.of(args[0]), self.of(args[1]))
+        if op is divide:
+            return self.of(args[0])
+        if op.name == "sum":
+            inner = self.of(args[0])
+            return None if inner is None else any_(inner, axis=x.param("axis"))
+        if op is lookup("add"):
+            return either(self.of(args[0]), self.of(args[1]))
+        if op is gather:
+            inner = self.of(args[0])
+            return None if inner is None else gather(inner, *args[1:], axes=x.param("axes"))
+        if op is scatter_add:
+            return self._scattered(x)
+        if op is concatenate:
+            return self._joined(x)
+        return None
+
+    def _moved(self, x: Expr) -> Expr | None:
+        inner = self.of(x.args[0])
+        if inner is None:
+            if x.op is not put_slice:
+                return None
+            inner = x.table.constant(np.ones(x.args[0].shape, bool))
+        inner = _spread(inner, x.args[0].shape)
+        moved = x.op(inner, **dict(x.params))
+        return _folded(moved)
+
+    def _scattered(self, x: Expr) -> Expr | None:
+        inner = self.of(x.args[0])
+        if inner is None:
+            inner = x.table.constant(np.ones(x.args[0].shape, bool))
+        counts = scatter_add(astype(_spread(inner, x.args[0].shape), dtype="int64"), *x.args[1:], **dict(x.params))
+        return not_equal(counts, 0)
+
+    def _joined(self, x: Expr) -> Expr | None:
+        inner = [self.of(a) for a in x.args]
+        if all(s is None for s in inner):
+            return None
+        table = x.table
+        parts = [
+            table.constant(np.ones(a.shape, bool)) if s is None else _spread(s, a.shape)
+            for s, a in zip(inner, x.args, strict=True)
+        ]
+        return concatenate(*parts, axis=x.param("axis"))
+
+    def scale(self, x: Expr, factor: Any) -> Expr:
+        """``x * factor`` for a tangent or cotangent ``x``: exact zeros of ``x`` stay exact zeros.
+
+        ``factor`` is a number or an expression; where it is a ``keep`` it brings zeros of its own.
+        """
+        if not isinstance(factor, Expr):
+            return _by_number(x, factor)
+        condition: Expr | None = None
+        if factor.op is keep:
+            condition, factor = factor.args
+        if factor.op.kind == "leaf" and _is_one(factor) and x.shape == _joint(x, factor):
+            product, own = x, self.of(x)
+            if condition is None:
+                return x
+            product = x.args[1] if x.op is keep and x.args[1].shape == x.shape else x
+            return keep(both(condition, own), product)
+        if x.op in (put_slice, scatter_add) and x.id >= self.first and condition is None and x.shape == _joint(x, factor):
+            return self._inside(x, factor)
+        own = self.of(x)
+        inner = x.args[1] if x.op is keep and x.args[1].shape == x.shape else x
+        product = _product(inner, factor)
+        condition = both(condition, own)
+        return product if condition is None else keep(condition, product)
+
+    def _inside(self, x: Expr, factor: Expr) -> Expr:
+        """Scale the elements before they are spread among zeros: cheaper, and the zeros stay exact."""
+        spread = _spread(factor, x.shape)
+        params = dict(x.params)
+        values = x.args[0]
+        if x.op is put_slice:
+            picked = take_slice(spread, starts=params["starts"], sizes=values.shape, steps=params["steps"])
+        else:
+            picked = gather(spread, *x.args[1:], axes=params["axes"])
+        return x.op(self.scale(values, picked), *x.args[1:], **params)
+
+
+def _is_one(x: Expr) -> bool:
+    value = x.value
+    return value is not None and value.ndim == 0 and bool(value == 1)
+
+
+def _joint(x: Expr, y: Expr) -> tuple[int, ...]:
+    return tuple(np.broadcast_shapes(x.shape, y.shape))
+
+
+def _by_number(x: Expr, factor: float) -> Expr:
+    if factor == 1:
+        return x
+    condition, inner = (x.args[0], x.args[1]) if x.op is keep and x.args[1].shape == x.shape else (None, x)
+    product = negative(inner) if factor == -1 else inner * float(factor)
+    return product if condition is None else keep(condition, product)
+
+
+def _product(x: Expr, factor: Expr) -> Expr:
+    # A quotient is rounded once where the product with a reciprocal is rounded twice.
+    if factor.op is _RECIPROCAL:
+        return divide(x, factor.args[0])
+    if factor.op is negative and factor.args[0].op is _RECIPROCAL:
+        return negative(divide(x, factor.args[0].args[0]))
+    if factor.op is negative:
+        return negative(_product(x, factor.args[0])) if factor.args[0].op is not negative else _product(x, factor.args[0].args[0])
+    if _is_one(x) and factor.shape == _joint(x, factor) and factor.dtype == x.dtype and factor.aval.weak == x.aval.weak:
+        return factor
+    return multiply(x, factor)
+
+
+def both(a: Expr | None, b: Expr | None) -> Expr | None:
+    """Conjunction of two supports."""
+    if a is None or a is b:
+        return b
+    if b is None:
+        return a
+    if a.value is not None and b.value is not None:
+        return _all_or(a.table.constant(np.logical_and(a.value, b.value)))
+    return logical_and(a, b)
+
+
+def either(a: Expr | None, b: Expr | None) -> Expr | None:
+    """Disjunction of two supports."""
+    if a is None or b is None:
+        return None
+    if a is b:
+        return a
+    if a.value is not None and b.value is not None:
+        return _all_or(a.table.constant(np.logical_or(a.value, b.value)))
+    return logical_or(a, b)
+
+
+def _all_or(x: Expr) -> Expr | None:
+    return None if x.value is not None and bool(x.value.all()) else x
+
+
+def _spread(x: Expr, shape: tuple[int, ...]) -> Expr:
+    if x.shape == shape:
+        return x
+    if x.value is not None and x.value.size > 1:
+        return x.table.constant(np.broadcast_to(x.value, shape))
+    return broadcast_to(x, shape=shape)
+
+
+def _folded(x: Expr) -> Expr | None:
+    """Evaluate the movement of a constant mask at once."""
+    value = x.args[0].value
+    if value is None:
+        return x
+    params = dict(x.params)
+    if x.op is put_slice:
+        moved = np.zeros(params["shape"], bool)
+        index = tuple(
+            slice(s, None if s + n * d < 0 else s + n * d, d)
+            for s, n, d in zip(params["starts"], value.shape, params["steps"], strict=True)
+        )
+        moved[index] = value
+        return _all_or(x.table.constant(moved))
+    return x
