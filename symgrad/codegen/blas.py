@@ -71,6 +71,8 @@ class BlasTable:
         ValueError
             If it is not one of `ROUTINES`.
         """
+        if routine not in ROUTINES:
+            raise ValueError(f"{routine!r} is none of {', '.join(ROUTINES)}")
         return self.addresses[ROUTINES.index(routine)]
 
     def c_prelude(self, routines: Iterable[str] = ROUTINES) -> str:

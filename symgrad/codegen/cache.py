@@ -181,31 +181,36 @@ class KernelCache:
         """
         recipe = _recipe(source, tier, extra_flags, libs)
         key = recipe.key()
+        try:
+            path, found = self._found_or_built(key, recipe, timeout)
+        except CompilerError:
+            self._count("misses")
+            raise
+        self._count("hits" if found else "misses")
+        return path
+
+    def _found_or_built(self, key: str, recipe: _Recipe, timeout: float | None) -> tuple[Path, bool]:
         root = self.root
         try:
-            return self._get_or_build(root, key, recipe, timeout)
+            return self._in_folder(root, key, recipe, timeout)
         except (OSError, NoRoomError) as error:
             if isinstance(error, OSError) and not cache_folder.out_of_room(error):
                 raise CompilerError(f"cannot keep compiled code in {root}: {error}") from error
             if root == cache_folder.private_folder():
                 raise CompilerError(f"nowhere to put compiled code: {error}") from error
             cache_folder.distrust(self._wanted, cache_folder.cannot_be_written(error))
-        return self._get_or_build(self.root, key, recipe, timeout, again=True)
+        return self._in_folder(self.root, key, recipe, timeout)
 
-    def _get_or_build(
-        self, root: Path, key: str, recipe: _Recipe, timeout: float | None, *, again: bool = False
-    ) -> Path:
+    def _in_folder(self, root: Path, key: str, recipe: _Recipe, timeout: float | None) -> tuple[Path, bool]:
+        """Return the shared object and whether it was there already."""
         path = self._valid(root, key)
         if path is None:
             with _locked(root, f"build-{key[:2]}"):
                 # Another process may have built it while this one waited.
                 path = self._valid(root, key)
                 if path is None:
-                    if not again:
-                        self._count("misses")
-                    return self._build(root, key, recipe, timeout)
-        self._count("hits")
-        return path
+                    return self._build(root, key, recipe, timeout), False
+        return path, True
 
     def _build(self, root: Path, key: str, recipe: _Recipe, timeout: float | None) -> Path:
         path = _entry(root, key, create=True)

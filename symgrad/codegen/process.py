@@ -116,16 +116,17 @@ class _Running:
                 code = self.process.wait(max(0.0, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self.trouble = f"it did not end within {self.timeout:g} s (SYMGRAD_CC_TIMEOUT sets the limit)"
-                self.kill()
-        return Outcome(self.job, code, self._read(), self.trouble)
-
-    def _read(self) -> str:
+                self._kill()
         self.output.seek(0)
         text = self.output.read(16 * _LONGEST_OUTPUT).decode("utf-8", "replace")
-        self.output.close()
-        return text
+        return Outcome(self.job, code, text, self.trouble)
 
-    def kill(self) -> None:
+    def end(self) -> None:
+        """Leave nothing behind, whether or not the process has ended."""
+        self._kill()
+        self.output.close()
+
+    def _kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -143,7 +144,7 @@ def run_one(job: Job, timeout: float) -> Outcome:
     try:
         return running.wait()
     finally:
-        running.kill()
+        running.end()
 
 
 def processors() -> int:
@@ -173,9 +174,9 @@ def run_jobs(jobs: Sequence[Job], timeout: float, advice: str) -> None:
             try:
                 outcome = oldest.wait()
             finally:
-                oldest.kill()
+                oldest.end()
             if outcome.code != 0:
                 raise outcome.error("the C compiler failed", advice)
     finally:
         for left in running:
-            left.kill()
+            left.end()
