@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
-
 from symgrad.codegen import cache_folder
 from symgrad.codegen.process import NoRoomError
 from symgrad.codegen.toolchain import Tier, Toolchain, compile_shared, cpu_identity, require_toolchain
+from symgrad.core.lazy import lazy_import
 from symgrad.errors import CompilerError
+
+filelock = lazy_import("filelock")
 
 #: Changes whenever the layout of entries or the kernel ABI does.
 FORMAT_VERSION: Final = 1
@@ -37,6 +39,8 @@ _SUFFIXES: Final = (".so", ".c", ".json")
 _EVICT_TO: Final = 0.8
 #: An entry used so recently may be about to be loaded by another process.
 _GRACE_SECONDS: Final = 60.0
+#: No build takes so long.
+_ABANDONED_SECONDS: Final = 24 * 3600.0
 _LOCK_TIMEOUT: Final = 600.0
 
 
@@ -271,6 +275,7 @@ class KernelCache:
         removed = 0
         root = self.root
         with _locked(root, "evict"):
+            _sweep(root)
             for path, _, _ in _entries(root):
                 removed += _remove(path)
         with self._guard:
@@ -288,6 +293,7 @@ class KernelCache:
         bound = int(self._max_bytes * _EVICT_TO) if max_bytes is None else max_bytes
         root = self.root
         with _locked(root, "evict"):
+            _sweep(root)
             found = sorted(_entries(root), key=lambda entry: entry[2])
             used = sum(size for _, size, _ in found)
             removed = 0
@@ -338,6 +344,20 @@ def _remove(path: Path) -> bool:
     return existed
 
 
+def _sweep(root: Path) -> None:
+    """Remove what processes that were killed left half done."""
+    for left in (*(root / "tmp").glob("*"), *(root / "entries").glob("*/.new-*")):
+        try:
+            if left.stat().st_mtime > time.time() - _ABANDONED_SECONDS:
+                continue
+        except FileNotFoundError:
+            continue  # its process was quicker
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
 def _own_digest(path: Path) -> str | None:
     """Return the digest of a file that only we can have written, None for any other."""
     try:
@@ -358,10 +378,10 @@ def _locked(root: Path, name: str) -> Iterator[None]:
     appear by atomic renames, so the worst case is that something is compiled twice.
     """
     file = cache_folder.own_subfolder(root, "locks") / f"{name}.lock"
-    lock = FileLock(file, timeout=_LOCK_TIMEOUT, mode=0o600)
+    lock = filelock.FileLock(file, timeout=_LOCK_TIMEOUT, mode=0o600)
     try:
         lock.acquire()
-    except (Timeout, NotImplementedError):
+    except (filelock.Timeout, NotImplementedError):
         yield
         return
     try:

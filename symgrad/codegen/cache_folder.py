@@ -18,9 +18,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from symgrad.core.lazy import lazy_import
 from symgrad.errors import CompilerWarning
+
+platformdirs = lazy_import("platformdirs")
 
 #: Environment variable that replaces the folder inside the user's cache directory.
 CACHE_DIR_VARIABLE = "SYMGRAD_CACHE_DIR"
@@ -45,7 +46,7 @@ def requested_folder() -> Path:
     """
     value = os.environ.get(CACHE_DIR_VARIABLE)
     # resolve() would hide a symlink, which is one of the things to be refused.
-    return Path(value).expanduser().absolute() if value else platformdirs.user_cache_path("symgrad")
+    return Path(value).expanduser().absolute() if value else Path(platformdirs.user_cache_dir("symgrad"))
 
 
 def usable_folder(wanted: Path | None = None) -> Path:

@@ -34,7 +34,8 @@ DEFAULT_TIMEOUT: Final = 120.0
 
 _OPTIMISATION: Final[dict[Tier, str]] = {"vector": "-O3", "scalar": "-O1", "huge": "-O0", "portable": "-O2"}
 _ALWAYS: Final = ("-std=c99", "-fPIC")
-# -ffast-math is not among them: linking with it switches the whole process to flush-to-zero.
+# Linking with one of these may switch the whole process to flush-to-zero when the result is loaded.
+_NEVER_LINKED: Final = frozenset({"-ffast-math", "-Ofast", "-funsafe-math-optimizations"})
 _OPTIONAL: Final = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fopenmp-simd")
 _NATIVE: Final = "-march=native"
 _WIDE: Final = "-mprefer-vector-width=512"
@@ -377,13 +378,14 @@ def compile_shared(
         work = Path(name)
         made = work / "out.so"
         names = _write_units(work, units)
-        if len(names) > 1:
+        link_flags = tuple(flag for flag in flags if flag not in _NEVER_LINKED)
+        if len(names) > 1 or link_flags != flags:
             objects = [unit.removesuffix(".c") + ".o" for unit in names]
             separate = zip(names, objects, strict=True)
             jobs = [Job((*toolchain.command, *flags, "-c", unit, "-o", obj), work) for unit, obj in separate]
             run_jobs(jobs, limit, _ADVICE)
             names = objects
-        last = Job((*toolchain.command, *flags, "-shared", *names, "-o", made.name, *libs), work)
+        last = Job((*toolchain.command, *link_flags, "-shared", *names, "-o", made.name, *libs), work)
         run_jobs([last], limit, _ADVICE)
         reason = why_not_loadable(made)
         if reason is not None:

@@ -432,9 +432,13 @@ static PyObject *front_slow(PyObject *self, void *unused) {
 /* Before Python 3.12 subclasses written in Python lose the fast call, although they inherit what it needs. */
 static PyObject *front_init_subclass(PyObject *cls, PyObject *unused) {
     (void)unused;
+#if PY_VERSION_HEX < 0x030C0000
     PyTypeObject *type = (PyTypeObject *)cls;
     if (type->tp_call == PyVectorcall_Call && type->tp_vectorcall_offset == offsetof(CallFront, vectorcall))
         type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+#else
+    (void)cls;
+#endif
     Py_RETURN_NONE;
 }
 

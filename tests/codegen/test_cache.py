@@ -209,6 +209,20 @@ def test_building_keeps_the_cache_within_its_bound(tmp_path: Path) -> None:
     assert bounded.stats() == CacheStats(misses=1, builds=1, evicted=1)
 
 
+def test_what_killed_processes_left_is_removed_after_a_day(cache: KernelCache) -> None:
+    path = cache.get_or_build(SOURCE)
+    old, new = cache.root / "tmp" / "build-old", cache.root / "tmp" / "build-new"
+    half = path.parent / ".new-half"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "unit0.c").write_text(SOURCE)
+    half.write_text("")
+    for left in (old, half):
+        os.utime(left, (1.0, 1.0))
+    cache.evict()
+    assert [left.exists() for left in (old, half, new, path)] == [False, False, True, True]
+
+
 def test_the_bound_is_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SYMGRAD_CACHE_SIZE", "plenty")
     with pytest.raises(CompilerError, match="SYMGRAD_CACHE_SIZE='plenty'"):

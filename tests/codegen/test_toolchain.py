@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -256,6 +257,16 @@ def test_an_undefined_symbol_is_noticed_before_the_file_is_used(tmp_path: Path) 
             tmp_path / "f.so",
         )
     assert not (tmp_path / "f.so").exists()
+
+
+@needs_compiler
+@pytest.mark.subprocess
+@pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast", "-funsafe-math-optimizations"])
+def test_no_flag_makes_subnormal_numbers_vanish_in_the_whole_process(tmp_path: Path, flag: str) -> None:
+    compile_shared("double f(double x) { return x; }", tmp_path / "f.so", extra_flags=[flag])
+    code = f"import ctypes; ctypes.CDLL({str(tmp_path / 'f.so')!r}); x = 1e-310; print(x * 0.5 == 5e-311)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 @needs_compiler
