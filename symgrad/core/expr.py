@@ -241,19 +241,23 @@ class InternTable:
 
     def make(self, op: Op, args: Sequence[Expr], params: dict[str, Any] | None = None) -> Expr:
         """Intern ``op(*args, **params)``; the op's type rule gives the aval."""
-        args = tuple(args)
-        frozen: Params = tuple(sorted(params.items())) if params else ()
-        if op.commutative and args[0].id > args[1].id:
-            key: Any = (op.name, args[1].id, args[0].id, frozen)
+        return self.remake(op, tuple(args), tuple(sorted(params.items())) if params else ())
+
+    def remake(self, op: Op, args: tuple[Expr, ...], params: Params) -> Expr:
+        """Intern a node whose parameters are already in their stored form."""
+        if len(args) == 2:
+            first, second = args[0].id, args[1].id
+            if first > second and op.commutative:
+                first, second = second, first
+            key: Any = (op.name, first, second, params)
         else:
-            key = (op.name, *[a.id for a in args], frozen)
+            key = (op.name, *[a.id for a in args], params)
         node = self._nodes.get(key)
         if node is not None:
             return node
-        aval = op.infer(tuple([a.aval for a in args]), **params) if params else op.infer(
-            tuple([a.aval for a in args])
-        )
-        return self._enter(key, op, args, frozen, aval)
+        avals = tuple([a.aval for a in args])
+        aval = op.infer(avals, **dict(params)) if params else op.infer(avals)
+        return self._enter(key, op, args, params, aval)
 
     def _enter(self, key: Any, op: Op, args: tuple[Expr, ...], params: Params, aval: Aval) -> Expr:
         node = Expr(op, args, params, aval, next(self._ids), self)

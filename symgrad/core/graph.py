@@ -153,7 +153,7 @@ def _copy(
     if make is None and node.table is table and args == node.args:
         return node
     table.origin = node.origin
-    new = make(node, args) if make else table.make(node.op, args, dict(node.params))
+    new = make(node, args) if make else table.remake(node.op, args, node.params)
     table.origin = None
     name = label(node)
     if name and new.id not in table.labels:
@@ -240,7 +240,7 @@ def _place(node: Expr, args: tuple[Expr, ...], done: dict[int, Expr], table: Int
     if node.op.kind == "leaf":
         new = _copy_leaf(node, table)
     else:
-        new = table.make(node.op, [done[a.id] for a in args], dict(node.params))
+        new = table.remake(node.op, tuple([done[a.id] for a in args]), node.params)
     if node.origin is not None:
         table.origins[new.id] = node.origin
     if label(node):
@@ -289,8 +289,16 @@ def _flat(graph: Graph) -> list[tuple[Any, ...]]:
         params = tuple((k, v.array if isinstance(v, Value) else v) for k, v in node.params)
         if node.op is CAPTURE:
             params = (("array", node.params[0][1].array),)
-        rows.append((node.op.name, [index[a.id] for a in node.args], params, _aval_row(node.aval),
-                     node.origin, label(node)))
+        rows.append(
+            (
+                node.op.name,
+                [index[a.id] for a in node.args],
+                params,
+                _aval_row(node.aval),
+                node.origin,
+                label(node),
+            )
+        )
     ends = (tuple(index[i.id] for i in graph.inputs), tuple(index[o.id] for o in graph.outputs))
     return [ends, *rows]
 

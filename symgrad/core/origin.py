@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from functools import lru_cache
 from types import CodeType, FrameType
 from typing import NamedTuple
 
@@ -25,11 +26,14 @@ class Origin(NamedTuple):
         Line number, from 1.
     function
         Name of the function around it.
+    derivative
+        True for what a derivative of that line computes.
     """
 
     filename: str
     lineno: int
     function: str
+    derivative: bool = False
 
     @property
     def text(self) -> str:
@@ -42,8 +46,8 @@ class Origin(NamedTuple):
 
     @property
     def short(self) -> str:
-        """File name without its folder, and line."""
-        return f"{os.path.basename(self.filename)}:{self.lineno}"
+        """File name without its folder, and line; derivatives are marked by a ∂."""
+        return f"{'∂ ' if self.derivative else ''}{os.path.basename(self.filename)}:{self.lineno}"
 
 
 _foreign_codes: dict[CodeType, bool] = {}
@@ -66,3 +70,9 @@ def user_origin(depth: int = 1) -> Origin | None:
             return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
+
+
+@lru_cache(maxsize=4096)
+def derivative_origin(origin: Origin | None) -> Origin | None:
+    """The origin of what is computed for the derivative of a line."""
+    return origin if origin is None or origin.derivative else origin._replace(derivative=True)

@@ -14,7 +14,16 @@ from ..errors import ShapeError
 from .define import FUNCTIONS, METHODS, UFUNCS, as_exprs, bilinear, implements, promoted, strengthen
 from .indexing import diagonal
 from .reduction import sum_axes
-from .shaping import expand_dims, matrix_transpose, ravel, reshape, slice_axis, transpose, transpose_all, unbroadcast
+from .shaping import (
+    expand_dims,
+    matrix_transpose,
+    ravel,
+    reshape,
+    slice_axis,
+    transpose,
+    transpose_all,
+    unbroadcast,
+)
 
 
 def _infer_matmul(avals: tuple[Aval, ...]) -> Aval:

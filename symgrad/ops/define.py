@@ -88,6 +88,11 @@ def lift(value: Any, table: InternTable) -> Expr:
         For anything that is no number.
     """
     if isinstance(value, Expr):
+        if value.table is not table:
+            raise TraceError(
+                "a value from another trace was used.\n  Do not keep traced values in globals, attributes or caches "
+                "between calls; return them from the function instead."
+            )
         return value
     if isinstance(value, (bool, int, float, np.generic)):
         return table.constant(value)

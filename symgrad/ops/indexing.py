@@ -12,9 +12,29 @@ from ..core.aval import INT64, Aval, broadcast_shapes, make_aval, normalize_axis
 from ..core.expr import Expr
 from ..core.op import Sample
 from ..errors import DtypeError, ShapeError, TraceError, UnsupportedOperationError
-from .define import FUNCTIONS, METHODS, as_exprs, constant_like, find_table, implements, lift, linear, strengthen
+from .define import (
+    FUNCTIONS,
+    METHODS,
+    as_exprs,
+    constant_like,
+    find_table,
+    implements,
+    lift,
+    linear,
+    strengthen,
+)
 from .masking import keep
-from .shaping import broadcast_to, concatenate, expand_dims, put_slice, ravel, reshape, slice_axis, take_slice, transpose
+from .shaping import (
+    broadcast_to,
+    concatenate,
+    expand_dims,
+    put_slice,
+    ravel,
+    reshape,
+    slice_axis,
+    take_slice,
+    transpose,
+)
 
 Shape = tuple[int, ...]
 

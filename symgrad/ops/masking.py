@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..core.op import Sample
-from .define import linear
-from .define import INFER
+from .define import INFER, linear
 
 keep = linear(
     "keep",
@@ -15,6 +14,6 @@ keep = linear(
     lowering="elementwise",
     c="({0} ? {1} : 0)",
     text="where({0}, {1}, 0)",
-    latex=r"\left[{0}\right] {1}",
+    latex=r"\begin{{cases}} {1} & \text{{if }} {0} \\ 0 & \text{{otherwise}} \end{{cases}}",
     samples=[Sample(("bool", (-3.0, 3.0)))],
 )

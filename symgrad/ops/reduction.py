@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.aval import BOOL, INT64, Aval, make_aval, normalize_axes, normalize_axis, reduced_shape
 from ..core.expr import Expr
-from ..core.op import Sample, register, Op
+from ..core.op import Op, Sample, register
 from ..errors import ShapeError
 from .arithmetic import root, square
 from .comparison import equal, isnan, logical_or

@@ -9,13 +9,22 @@ import numpy as np
 from ..core.aval import BOOL
 from ..core.expr import Expr
 from ..core.op import Op, Sample
-from .comparison import equal, greater, greater_equal, isnan, less, less_equal, logical_and, logical_not, logical_or
+from .comparison import (
+    equal,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+)
 from .define import (
     FUNCTIONS,
     INFER,
     UFUNCS,
     as_exprs,
-    cast,
     constant_like,
     elementwise,
     implements,

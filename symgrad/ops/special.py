@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .define import UFUNCS, as_exprs, implements, promoted, strengthen
 from ..core.expr import Expr
+from .define import UFUNCS, as_exprs, implements, promoted, strengthen
 from .transcendental import spherical_jn
 
 

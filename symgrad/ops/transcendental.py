@@ -17,7 +17,7 @@ from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .arithmetic import divide, hypot, multiply, negative, reciprocal, sqrt, square, subtract
 from .comparison import not_equal
-from .define import constant_like, elementwise
+from .define import elementwise
 from .masking import keep
 
 LN2 = math.log(2.0)

@@ -53,7 +53,10 @@ def _assemble(parts: Sequence[Expr], axis: int) -> Expr:
     shape = parts[0].shape
     if axis == -1:
         size = int(np.prod(shape))
-        flat = [(int(np.ravel_multi_index(p.param("starts"), shape)), reshape(p.args[0], shape=(1,))) for p in parts]
+        flat = [
+            (int(np.ravel_multi_index(p.param("starts"), shape)), reshape(p.args[0], shape=(1,)))
+            for p in parts
+        ]
         return reshape(_from_lines(flat, (size,), 0), shape=shape)
     return _from_lines([(p.param("starts")[axis], p.args[0]) for p in parts], shape, axis)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.expr import Expr, reachable
+from ..core.origin import derivative_origin
 from ..ops.arithmetic import add
 from ..ops.shaping import broadcast_to
 from .reverse import pullback
@@ -40,7 +41,7 @@ def pushforward(
             continue
         incoming = [known.get(a.id) for a in node.args]
         if any(t is not None for t in incoming):
-            table.origin = table.origins.get(node.id)
+            table.origin = derivative_origin(table.origins.get(node.id))
             tangent = _push(node, incoming, supports)
             if tangent is not None:
                 known[node.id] = _spread(tangent, node.shape)
@@ -96,7 +97,10 @@ def _linear(
 ) -> Expr | None:
     carrying = [k for k, a in enumerate(node.args) if _carries(node, k, a)]
     if all(tangents[k] is not None for k in carrying):
-        mixed = [t if t is not None and k in carrying else a for k, (t, a) in enumerate(zip(tangents, node.args, strict=True))]
+        mixed = [
+            t if t is not None and k in carrying else a
+            for k, (t, a) in enumerate(zip(tangents, node.args, strict=True))
+        ]
         return node.op(*mixed, **params)
     # Some operands have no tangent. The op on one operand alone is the transpose of its transpose.
     parts = []

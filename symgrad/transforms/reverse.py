@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.expr import Expr, reachable
 from ..core.op import Op
+from ..core.origin import derivative_origin
 from ..errors import NotDifferentiableError
 from ..ops.shaping import unbroadcast
 from .accumulate import accumulate
@@ -14,7 +15,10 @@ from .support import Supports
 
 
 def pullback(
-    outputs: Sequence[Expr], cotangents: Sequence[Expr | None], wrt: Sequence[Expr], supports: Supports | None = None
+    outputs: Sequence[Expr],
+    cotangents: Sequence[Expr | None],
+    wrt: Sequence[Expr],
+    supports: Supports | None = None,
 ) -> list[Expr | None]:
     """Cotangents of ``wrt`` given those of ``outputs``.
 
@@ -60,7 +64,7 @@ class _Pullback:
             parts = self.pending.pop(node.id, None)
             if parts is None:
                 continue
-            table.origin = table.origins.get(node.id)
+            table.origin = derivative_origin(table.origins.get(node.id))
             ct = accumulate(parts)
             if node.id in self.wrt:
                 found[node.id] = ct

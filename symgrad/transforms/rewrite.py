@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.expr import CONST, Expr, InternTable
+from ..core.expr import CONST, Expr, InternTable, Params
 from ..core.graph import Graph, rebuild
 from ..core.op import OPS, Op
 from ..errors import SymgradError
@@ -49,6 +49,8 @@ class Rule:
         an expression, or None where the rule does not apply.
     when
         A further condition on the bindings.
+    operand
+        Name of an op that an operand must have, where the pattern cannot say so.
     example, counterexample
         Expressions over x, y, c where it fires and where it must not, for the tests.
     """
@@ -57,6 +59,7 @@ class Rule:
     pattern: str
     result: str | Callable[..., Expr | None]
     when: Callable[[Bindings], bool] | None = None
+    operand: str = ""
     example: str = ""
     counterexample: str = ""
 
@@ -87,11 +90,21 @@ class Pattern:
 
 
 _BINARY: dict[type, str] = {
-    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
-    ast.BitAnd: "logical_and", ast.BitOr: "logical_or", ast.MatMult: "matmul",
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.Pow: "power",
+    ast.BitAnd: "logical_and",
+    ast.BitOr: "logical_or",
+    ast.MatMult: "matmul",
 }
 _COMPARE: dict[type, str] = {
-    ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal", ast.Eq: "equal",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
     ast.NotEq: "not_equal",
 }
 
@@ -115,7 +128,9 @@ def _convert(node: ast.expr) -> Pattern:
     if isinstance(node, ast.UnaryOp):
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             return Pattern(number=-node.operand.value)  # type: ignore[operator]
-        return Pattern(OPS["negative" if isinstance(node.op, ast.USub) else "logical_not"], (_convert(node.operand),))
+        return Pattern(
+            OPS["negative" if isinstance(node.op, ast.USub) else "logical_not"], (_convert(node.operand),)
+        )
     if isinstance(node, ast.BinOp):
         return Pattern(OPS[_BINARY[type(node.op)]], (_convert(node.left), _convert(node.right)))
     if isinstance(node, ast.Compare):
@@ -186,12 +201,12 @@ class Rewriter:
     hits: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._index: dict[str, list[Rule]] = {}
+        self._index: dict[tuple[str, str], list[Rule]] = {}
         for rule in self.rules:
             op = rule.tree.op
             if op is None:
                 raise SymgradError(f"rule {rule.name!r} matches everything")
-            self._index.setdefault(op.name, []).append(rule)
+            self._index.setdefault((op.name, _telling_operand(rule)), []).append(rule)
         self._settled: dict[int, Expr] = {}
 
     def run(self, graph: Graph) -> Graph:
@@ -200,11 +215,13 @@ class Rewriter:
         return rebuild(graph, make=self._rebuilt)
 
     def _rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
-        return self.make(old.table, old.op, args, dict(old.params))
+        return self._settle(fold(old.table, old.op, args, old.params))
 
     def make(self, table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
         """Build a node in its simplest form."""
-        node = fold(table, op, args, params)
+        return self._settle(fold(table, op, tuple(args), tuple(sorted(params.items()))))
+
+    def _settle(self, node: Expr) -> Expr:
         settled = self._settled.get(node.id)
         if settled is not None:
             return settled
@@ -216,12 +233,24 @@ class Rewriter:
             trail.append(rule)
             node = changed
         else:
-            raise SymgradError(f"rules undo each other: {', '.join(dict.fromkeys(r.name for r in trail if r))}")
+            raise SymgradError(
+                f"rules undo each other: {', '.join(dict.fromkeys(r.name for r in trail if r))}"
+            )
         self._settled[first.id] = self._settled[node.id] = node
         return node
 
+    def _candidates(self, node: Expr) -> list[Rule]:
+        """Rules that may match, found by the op and the ops of its operands."""
+        name, index = node.op.name, self._index
+        found = index.get((name, ""), _NONE)
+        for operand in dict.fromkeys([a.op.name for a in node.args]):
+            more = index.get((name, operand))
+            if more is not None:
+                found = [*found, *more]
+        return found
+
     def _step(self, node: Expr) -> tuple[Expr | None, Rule | None]:
-        for rule in self._index.get(node.op.name, ()):
+        for rule in self._candidates(node):
             bindings: Bindings = {}
             if not match(rule.tree, node, bindings):
                 continue
@@ -263,16 +292,32 @@ def fitted(new: Expr, old: Expr) -> Expr | None:
     return new.table.constant(value, new.dtype, old.aval.weak) if value is not None else None
 
 
-def fold(table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
+def fold(table: InternTable, op: Op, args: tuple[Expr, ...], params: Params) -> Expr:
     """Intern a node; compute it at once if all operands are (small) constants."""
-    if not args or any(a.op is not CONST for a in args):
-        return table.make(op, args, params)
-    node = table.make(op, args, params)
-    if node.aval.size > max(FOLD_LIMIT, *[a.aval.size for a in args]):
+    node = table.remake(op, args, params)
+    for a in args:
+        if a.op is not CONST:
+            return node
+    if not args or node.aval.size > max(FOLD_LIMIT, *[a.aval.size for a in args]):
         return node
     if op is broadcast_to and node.aval.size > 1:
         return node
     arrays = [a.value[()] for a in args]  # type: ignore[index]
     with np.errstate(all="ignore"):
-        value = evaluate(op, arrays, [a.aval for a in args], params)
+        value = evaluate(op, arrays, [a.aval for a in args], dict(params))
     return table.constant(np.asarray(value, node.dtype), node.dtype, node.aval.weak)
+
+
+_NONE: list[Rule] = []
+
+
+def _telling_operand(rule: Rule) -> str:
+    """The name of an op that one operand of a match must have; empty if variables match anything."""
+    if rule.operand:
+        return rule.operand
+    for a in rule.tree.args:
+        if a.op is not None:
+            return a.op.name
+        if a.number is not None:
+            return CONST.name
+    return ""

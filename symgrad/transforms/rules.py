@@ -17,7 +17,9 @@ EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
 
 def _reshape_reshape(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
     inner = x.args[0]
-    return inner if inner.shape == node.shape else rw.make(node.table, reshape, [inner], {"shape": node.shape})
+    return (
+        inner if inner.shape == node.shape else rw.make(node.table, reshape, [inner], {"shape": node.shape})
+    )
 
 
 def _reshape_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
@@ -28,7 +30,11 @@ def _transposes(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
     outer, inner = node.param("axes"), x.param("axes")
     axes = tuple(inner[k] for k in outer)
     source = x.args[0]
-    return source if axes == tuple(range(len(axes))) else rw.make(node.table, transpose, [source], {"axes": axes})
+    return (
+        source
+        if axes == tuple(range(len(axes)))
+        else rw.make(node.table, transpose, [source], {"axes": axes})
+    )
 
 
 def _transpose_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
@@ -46,7 +52,12 @@ def _broadcast_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
 
 def _slices(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
     pairs = zip(
-        x.param("starts"), x.param("steps"), node.param("starts"), node.param("steps"), node.param("sizes"), strict=True
+        x.param("starts"),
+        x.param("steps"),
+        node.param("starts"),
+        node.param("steps"),
+        node.param("sizes"),
+        strict=True,
     )
     starts, steps = [], []
     for start, step, outer_start, outer_step, size in pairs:
@@ -57,7 +68,9 @@ def _slices(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
 
 
 def _slice_whole(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
-    whole = node.shape == x.shape and not any(node.param("starts")) and all(s == 1 for s in node.param("steps"))
+    whole = (
+        node.shape == x.shape and not any(node.param("starts")) and all(s == 1 for s in node.param("steps"))
+    )
     return x if whole else None
 
 
@@ -151,15 +164,15 @@ EXACT_RULES: list[Rule] = [
     _exact("c & True", "c", "c & True", "c & ~c"),
     _exact("c | False", "c", "c | False", "c | ~c"),
     _exact("reshape(x)", _reshape_same, "reshape_same(x)"),
-    _exact("reshape(x)", lambda rw, node, x: _reshape_reshape(rw, node, x) if x.op is reshape else None, ""),
+    _exact("reshape(x)", _reshape_reshape, "", operand="reshape"),
     _exact("transpose(x)", _transpose_same, ""),
-    _exact("transpose(x)", lambda rw, node, x: _transposes(rw, node, x) if x.op is transpose else None, ""),
+    _exact("transpose(x)", _transposes, "", operand="transpose"),
     _exact("broadcast_to(x)", _broadcast_same, ""),
-    _exact("broadcast_to(x)", lambda rw, node, x: _broadcast_twice(rw, node, x) if x.op is broadcast_to else None, ""),
+    _exact("broadcast_to(x)", _broadcast_twice, "", operand="broadcast_to"),
     _exact("slice(x)", _slice_whole, ""),
-    _exact("slice(x)", lambda rw, node, x: _slices(rw, node, x) if x.op is take_slice else None, ""),
-    _exact("slice(x)", lambda rw, node, x: _slice_of_constant_rows(rw, node, x) if x.op is broadcast_to else None, ""),
-    _exact("slice(x)", lambda rw, node, x: _slice_of_joined(rw, node, x) if x.op is OPS["concatenate"] else None, ""),
+    _exact("slice(x)", _slices, "", operand="slice"),
+    _exact("slice(x)", _slice_of_constant_rows, "", operand="broadcast_to"),
+    _exact("slice(x)", _slice_of_joined, "", operand="concatenate"),
     _exact("sum(x)", _sum_of_ones, ""),
     _exact("astype(x)", _cast_same, ""),
 ]
@@ -182,7 +195,7 @@ def _operand_rules() -> list[Rule]:
             count = len(op.partials) or len(op.transposes)
             if count > 1:
                 names = ", ".join("abcdef"[:count])
-                rules.append(_exact(f"{op.name}({names})", _unbroadcast_operand, ""))
+                rules.append(_exact(f"{op.name}({names})", _unbroadcast_operand, "", operand="broadcast_to"))
     return rules
 
 

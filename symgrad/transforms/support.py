@@ -88,7 +88,9 @@ class Supports:
         inner = self.of(x.args[0])
         if inner is None:
             inner = x.table.constant(np.ones(x.args[0].shape, bool))
-        counts = scatter_add(astype(_spread(inner, x.args[0].shape), dtype="int64"), *x.args[1:], **dict(x.params))
+        counts = scatter_add(
+            astype(_spread(inner, x.args[0].shape), dtype="int64"), *x.args[1:], **dict(x.params)
+        )
         return not_equal(counts, 0)
 
     def _joined(self, x: Expr) -> Expr | None:
@@ -118,7 +120,12 @@ class Supports:
                 return x
             product = x.args[1] if x.op is keep and x.args[1].shape == x.shape else x
             return keep(both(condition, own), product)
-        if x.op in (put_slice, scatter_add) and x.id >= self.first and condition is None and x.shape == _joint(x, factor):
+        if (
+            x.op in (put_slice, scatter_add)
+            and x.id >= self.first
+            and condition is None
+            and x.shape == _joint(x, factor)
+        ):
             return self._inside(x, factor)
         own = self.of(x)
         inner = x.args[1] if x.op is keep and x.args[1].shape == x.shape else x
@@ -162,8 +169,17 @@ def _product(x: Expr, factor: Expr) -> Expr:
     if factor.op is negative and factor.args[0].op is _RECIPROCAL:
         return negative(divide(x, factor.args[0].args[0]))
     if factor.op is negative:
-        return negative(_product(x, factor.args[0])) if factor.args[0].op is not negative else _product(x, factor.args[0].args[0])
-    if _is_one(x) and factor.shape == _joint(x, factor) and factor.dtype == x.dtype and factor.aval.weak == x.aval.weak:
+        return (
+            negative(_product(x, factor.args[0]))
+            if factor.args[0].op is not negative
+            else _product(x, factor.args[0].args[0])
+        )
+    if (
+        _is_one(x)
+        and factor.shape == _joint(x, factor)
+        and factor.dtype == x.dtype
+        and factor.aval.weak == x.aval.weak
+    ):
         return factor
     return multiply(x, factor)
 

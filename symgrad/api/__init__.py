@@ -1,0 +1,1 @@
+"""The public functions: argument checking and documentation around what the rooms below do."""

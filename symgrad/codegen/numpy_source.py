@@ -1,0 +1,293 @@
+"""The NumPy backend: a graph as readable Python source, and the function it defines."""
+
+from __future__ import annotations
+
+import itertools
+import keyword
+import linecache
+import re
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import CAPTURE, CONST, INPUT, Expr
+from ..core.graph import Graph, label
+from ..ops.evaluate import NAMESPACE
+from ..ops.shaping import reshape, take_slice
+from .render import render
+
+INLINE_WIDTH = 70
+"""Expressions used once are written inside their user up to this length."""
+
+BUFFER_BYTES = 1 << 16
+"""Arrays of this size and more are computed into buffers that are no longer needed."""
+
+_ATOM = 100
+_CALLS = tuple(f"{module}." for module in NAMESPACE)
+_counter = itertools.count(1)
+
+
+@dataclass
+class NumpyCode:
+    """Generated source and what it needs.
+
+    Attributes
+    ----------
+    name
+        Name of the function.
+    source
+        Its text.
+    constants
+        Arrays it refers to by name.
+    """
+
+    name: str
+    source: str
+    constants: dict[str, Any]
+
+
+def generate(graph: Graph) -> NumpyCode:
+    """Write a graph as NumPy source.
+
+    The function takes the inputs, then the captured arrays, and returns a tuple with one new array for each
+    output.
+    """
+    return _Writer(graph).run()
+
+
+def load(code: NumpyCode) -> Callable[..., tuple[Any, ...]]:
+    """Define the function; its source is known to tracebacks and debuggers while it lives."""
+    filename = f"<symgrad numpy {code.name} {next(_counter)}>"
+    namespace: dict[str, Any] = {**NAMESPACE, **code.constants}
+    exec(compile(code.source, filename, "exec"), namespace)
+    function: Callable[..., tuple[Any, ...]] = namespace[code.name]
+    linecache.cache[filename] = (len(code.source), None, code.source.splitlines(True), filename)
+    weakref.finalize(function, linecache.cache.pop, filename, None)
+    return function
+
+
+def identifier(text: str) -> str:
+    """A valid Python name close to ``text``."""
+    name = re.sub(r"\W+", "_", text).strip("_") or "v"
+    if name[0].isdigit() or keyword.iskeyword(name) or name in NAMESPACE:
+        name = f"{name}_" if keyword.iskeyword(name) or name in NAMESPACE else f"v{name}"
+    return name
+
+
+@dataclass
+class _Writer:
+    graph: Graph
+    lines: list[str] = field(default_factory=list)
+    texts: dict[int, tuple[str, int]] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=lambda: {"t", "k", "x"})
+    numbers: dict[str, int] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    def run(self) -> NumpyCode:
+        graph = self.graph
+        name = self._unique(identifier(graph.name))
+        self.nodes = [n for n in graph.nodes if n.op is not INPUT]
+        parameters = [self._name(n, "x") for n in (*graph.inputs, *graph.captures)]
+        self._count()
+        for node in self.nodes:
+            if node.op is CONST:
+                self._constant(node)
+            elif node.op is not CAPTURE:
+                self._statement(node)
+        results = self._results()
+        source = render(
+            "numpy_function.py.j2",
+            title=f"{graph.name}: {graph.node_count} operations",
+            name=name,
+            parameters=", ".join(parameters),
+            lines=self.lines,
+            results=results,
+        )
+        return NumpyCode(name, source, self.constants)
+
+    # ---------------------------------------------------------------- names
+
+    def _unique(self, wanted: str) -> str:
+        name = wanted
+        while name in self.taken:
+            self.numbers[wanted] = self.numbers.get(wanted, 0 if wanted in ("t", "k", "x") else 1) + 1
+            name = f"{wanted}{'' if wanted in ('t', 'k', 'x') else '_'}{self.numbers[wanted]}"
+        self.taken.add(name)
+        return name
+
+    def _name(self, node: Expr, fallback: str) -> str:
+        name = self._unique(identifier(label(node) or fallback))
+        self.texts[node.id] = (name, _ATOM)
+        return name
+
+    # ---------------------------------------------------------------- how often, and how long, values are needed
+
+    def _count(self) -> None:
+        self.uses: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        for k, node in enumerate(self.nodes):
+            for a in node.args:
+                self.uses[a.id] = self.uses.get(a.id, 0) + 1
+                self.last[a.id] = k
+        for node in self.nodes:
+            if self._is_element(node):
+                self.uses[node.args[0].id] -= 1
+        for out in self.graph.outputs:
+            self.uses[out.id] = self.uses.get(out.id, 0) + 2
+            self.last[out.id] = len(self.nodes)
+        self.position = {node.id: k for k, node in enumerate(self.nodes)}
+        self.free: dict[tuple[Any, ...], list[str]] = {}
+        self.owned: dict[int, str] = {}
+        self.viewed: set[int] = set()
+        for node in self.nodes:
+            if _may_view(node):
+                self.viewed.update(a.id for a in node.args)
+
+    # ---------------------------------------------------------------- statements
+
+    def _constant(self, node: Expr) -> None:
+        value = node.value
+        assert value is not None
+        if value.ndim == 0 and (value.dtype.kind in "ib" or np.isfinite(value)):
+            plain = value.item()
+            negative = not isinstance(plain, bool) and (plain < 0 or str(plain).startswith("-"))
+            text = repr(plain)
+            self.texts[node.id] = (f"({text})" if negative else text, _ATOM)
+            return
+        name = self._unique("k")
+        self.constants[name] = value[()]
+        self.texts[node.id] = (name, _ATOM)
+
+    def _statement(self, node: Expr) -> None:
+        if not self.uses.get(node.id, 0):
+            return
+        text, precedence = self._expression(node)
+        if (
+            self.uses.get(node.id, 0) == 1
+            and not label(node)
+            and len(text) <= INLINE_WIDTH
+            and not self._large(node)
+        ):
+            self.texts[node.id] = (text, precedence)
+            return
+        buffer = self._buffer(node)
+        if buffer is not None:
+            call = node.op.source([self.texts[a.id][0] for a in node.args], [a.aval for a in node.args], {})
+            text = f"{call[:-1]}, out={buffer})"
+        name = self._name(node, "t")
+        self.lines.append(f"{name} = {text}{self._comment(node)}")
+        self._release(node, name)
+
+    def _comment(self, node: Expr) -> str:
+        origin = node.origin
+        return f"  # {origin.short}" if origin is not None and label(node) else ""
+
+    def _expression(self, node: Expr) -> tuple[str, int]:
+        op = node.op
+        avals = [a.aval for a in node.args]
+        if op.out and op.text and op.precedence < 90 and _has_operator(node):
+            args = [self._operand(a, op.precedence, k) for k, a in enumerate(node.args)]
+            return op.text.format(*args), op.precedence
+        picked = self._element(node)
+        if picked is not None:
+            return picked, _ATOM
+        args = [self.texts[a.id][0] for a in node.args]
+        source = op.source(args, avals, dict(node.params))
+        if not source.startswith(_CALLS):
+            # An index or attribute is appended to an operand, which must bind tighter.
+            source = op.source([self._operand(a, _ATOM - 1, 0) for a in node.args], avals, dict(node.params))
+        return source, _ATOM
+
+    @staticmethod
+    def _is_element(node: Expr) -> bool:
+        return not node.shape and node.op is reshape and node.args[0].op is take_slice
+
+    def _element(self, node: Expr) -> str | None:
+        """``x[0]`` where a slice of one element is reshaped to a scalar."""
+        if not self._is_element(node):
+            return None
+        piece = node.args[0]
+        position = ", ".join(map(str, piece.param("starts")))
+        return f"{self._operand(piece.args[0], _ATOM - 1, 0)}[{position}]"
+
+    def _operand(self, node: Expr, outer: int, place: int) -> str:
+        text, precedence = self.texts[node.id]
+        # Equal strength on the right, and anything inside a power, needs parentheses.
+        tight = (
+            precedence > outer
+            or precedence == _ATOM
+            or (precedence == outer and place == 0 and outer in (50, 60))
+        )
+        return text if tight else f"({text})"
+
+    def _results(self) -> str:
+        parts = []
+        seen: set[int] = set()
+        for out in self.graph.outputs:
+            text, _ = self.texts[out.id]
+            if out.op.kind == "leaf" or _may_view(out) or out.id in seen:
+                text = f"np.array({text}, dtype=np.{_dtype_name(out)})"
+            seen.add(out.id)
+            parts.append(text)
+        return f"({', '.join(parts)},)" if parts else "()"
+
+    # ---------------------------------------------------------------- buffers
+
+    def _large(self, node: Expr) -> bool:
+        return node.aval.size * node.dtype.itemsize >= BUFFER_BYTES
+
+    def _buffer(self, node: Expr) -> str | None:
+        """A dead array of the same type that the result may overwrite."""
+        if not (self._large(node) and node.op.out):
+            return None
+        now = self.position[node.id]
+        for a in node.args:
+            # An elementwise result may overwrite an operand that dies here.
+            if (
+                a.id in self.owned
+                and self.last[a.id] == now
+                and a.aval == node.aval
+                and node.op.lowering == "elementwise"
+            ):
+                return self.owned.pop(a.id)
+        spare = self.free.get((node.shape, node.dtype))
+        return spare.pop() if spare else None
+
+    def _release(self, node: Expr, name: str) -> None:
+        now = self.position[node.id]
+        for a in dict.fromkeys(node.args):
+            if a.id in self.owned and self.last[a.id] == now:
+                self.free.setdefault((a.shape, a.dtype), []).append(self.owned.pop(a.id))
+        if (
+            self._large(node)
+            and not _may_view(node)
+            and node.id not in self.viewed
+            and self.last.get(node.id, now) < len(self.nodes)
+        ):
+            self.owned[node.id] = name
+
+
+def _may_view(node: Expr) -> bool:
+    """True where the NumPy call can return memory of its operand."""
+    return node.op.lowering == "view"
+
+
+def _has_operator(node: Expr) -> bool:
+    """Python's operators mean the op for floats and bools; integers divide and negate differently."""
+    kinds = {a.dtype.kind for a in node.args}
+    return kinds == {"f"} or (kinds == {"b"} and node.dtype.kind == "b")
+
+
+def _dtype_name(node: Expr) -> str:
+    return "bool_" if node.dtype.kind == "b" else node.dtype.name
+
+
+def evaluate_graph(graph: Graph, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a graph once with NumPy: generate, load, call."""
+    function = load(generate(graph))
+    arrays = [node.params[0][1].array for node in graph.captures]
+    with np.errstate(all="ignore"):
+        return function(*values, *arrays)

@@ -1,0 +1,354 @@
+"""Compiled functions: traced once for each structure and types of arguments, then run as generated code."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.aval import Aval, aval_of
+from ..core.graph import Graph
+from ..core.lazy import lazy_import
+from ..core.pytree import flatten, leaf_names, unflatten
+from ..errors import DtypeError, SymgradError
+from ..tracing.naming import label_variables
+from ..tracing.trace import active_table, trace_flat
+from ..tracing.tracer import Tracer
+from ..transforms.simplify import simplify
+from .entry import Entry, input_spec
+from .settings import Backend, check_backend, current
+from .specs import InputSpec
+
+native: Any = lazy_import("symgrad.runtime.native")
+
+
+class CacheInfo(NamedTuple):
+    """Counts of a compiled function.
+
+    Attributes
+    ----------
+    traces
+        How often the function was traced.
+    kernels
+        How many C kernels it has.
+    calls
+        How many calls went through Python; those that a kernel answered at once are not among them.
+    """
+
+    traces: int
+    kernels: int
+    calls: int
+
+
+class Static:
+    """A static argument: part of the signature, not traced."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Static)
+            and type(other.value) is type(self.value)
+            and bool(other.value == self.value)
+        )
+
+
+class Compiled:
+    """A function that runs as generated code.
+
+    Call it like the function it was made from. Inside another trace it inlines.
+    """
+
+    # `__call__` is a slot, so that calling the object calls what the slot holds without a Python frame: at
+    # first a method of this class, later the native dispatcher.
+    __slots__ = (
+        "__call__",
+        "__dict__",
+        "__weakref__",
+        "_backend",
+        "_calls",
+        "_entries",
+        "_front",
+        "_function",
+        "_lock",
+        "_static",
+        "_traces",
+    )
+
+    __call__: Callable[..., Any]
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        wrapped: Callable[..., Any] | None = None,
+        backend: Backend | None = None,
+        static_argnums: int | Sequence[int] = (),
+    ) -> None:
+        user = wrapped if wrapped is not None else function
+        self.__wrapped__ = user
+        self.__name__ = getattr(user, "__name__", type(user).__name__)
+        self.__qualname__ = getattr(user, "__qualname__", self.__name__)
+        self.__module__ = getattr(user, "__module__", "__main__")
+        self.__doc__ = getattr(user, "__doc__", None)
+        self._function = function
+        self._backend = check_backend(backend) if backend is not None else None
+        self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        self._entries: dict[Any, Entry] = {}
+        self._front: Any = None
+        self._lock = threading.RLock()
+        self._traces = 0
+        self._calls = 0
+        self.__call__ = self._slow_call
+
+    def __repr__(self) -> str:
+        return f"<compiled {self.__name__}: {len(self._entries)} signature{'s' if len(self._entries) != 1 else ''}>"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        return _bound(self, instance)
+
+    # ---------------------------------------------------------------- calls
+
+    def _slow_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a call that no kernel takes as it is."""
+        if active_table() is not None:
+            return self._function(*args, **kwargs)
+        self._calls += 1
+        entry, leaves = self._entry(args, kwargs)
+        use_c = self._wants_c(entry)
+        fresh = use_c and entry.kernel is None
+        result = entry.call(leaves, use_c)
+        if fresh and entry.kernel is not None:
+            self._install(entry, args, kwargs)
+        return result
+
+    def _wants_c(self, entry: Entry) -> bool:
+        backend = self._backend or current().backend
+        if backend == "auto":
+            # The first call of a signature is answered at once; C is worth its compile time from the second on.
+            return entry.calls > 0 and entry.c_failed is None
+        return backend == "c"
+
+    def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        static = (
+            {k % len(args): args[k] for k in self._static if -len(args) <= k < len(args)}
+            if self._static
+            else {}
+        )
+        dynamic = tuple(None if k in static else a for k, a in enumerate(args))
+        leaves, structure = flatten((dynamic, kwargs))
+        return leaves, structure, tuple(Static(static[k]) for k in sorted(static))
+
+    def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
+        leaves, structure, static = self._split(args, kwargs)
+        try:
+            avals = tuple([aval_of(leaf) for leaf in leaves])
+        except (DtypeError, TypeError, ValueError) as error:
+            raise self._bad_argument(args, kwargs, leaves, error) from None
+        key = (structure, avals, static)
+        entry = self._entries.get(key)
+        if entry is None or (entry.captures and entry.stale()):
+            with self._lock:
+                entry = self._entries.get(key)
+                if entry is None or (entry.captures and entry.stale()):
+                    entry = self._entries[key] = self._traced(structure, avals, args, kwargs)
+        return entry, [np.asarray(leaf) if _needs_array(leaf) else leaf for leaf in leaves]
+
+    def _bad_argument(self, args: Any, kwargs: Any, leaves: Sequence[Any], error: Exception) -> SymgradError:
+        for leaf, name in zip(leaves, self._names(args, kwargs), strict=False):
+            try:
+                aval_of(leaf)
+            except (DtypeError, TypeError, ValueError):
+                return DtypeError(
+                    f"argument {name} of {self.__name__} is a {type(leaf).__name__}, which cannot be traced: {error}\n"
+                    "  Give numbers, arrays, or tuples, lists and dicts of them; for an option use "
+                    "sg.compile(f, static_argnums=…)."
+                )
+        return DtypeError(str(error))
+
+    def _names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+        """What the user calls each leaf of the arguments."""
+        names: list[str] = []
+        parameters = parameter_names(self.__wrapped__, len(args))
+        for k, (a, name) in enumerate(zip(args, parameters, strict=True)):
+            if k not in {s % max(len(args), 1) for s in self._static}:
+                names.extend(leaf_names(a, name))
+        for name in kwargs:
+            names.extend(leaf_names(kwargs[name], name))
+        return names
+
+    # ---------------------------------------------------------------- tracing
+
+    def _traced(
+        self, structure: Any, avals: tuple[Aval, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Entry:
+        start = time.perf_counter()
+        self._traces += 1
+        static = (
+            {k % len(args): args[k] for k in self._static if -len(args) <= k < len(args)}
+            if self._static
+            else {}
+        )
+
+        def flat(*tracers: Tracer) -> Any:
+            positional, named = unflatten(structure, tracers)
+            return self._function(*[static.get(k, a) for k, a in enumerate(positional)], **named)
+
+        graph, outputs = trace_flat(flat, avals, self._names(args, kwargs), self.__name__)
+        traced = time.perf_counter()
+        label_variables(graph)
+        graph = simplify(graph)
+        entry = Entry(graph, outputs)
+        entry.seconds["trace"] = traced - start
+        entry.seconds["simplify"] = time.perf_counter() - traced
+        return entry
+
+    def _install(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let the kernel be called without Python where the arguments are plain containers."""
+        avals = iter(entry.avals)
+        try:
+            inputs = [self._input_spec(k, a, len(args), avals) for k, a in enumerate(args)]
+            template = _template(entry.structure, len(entry.graph.outputs))
+        except TypeError:
+            return
+        if kwargs:
+            return
+        dispatcher = entry.dispatcher(inputs, template, self._slow_call)
+        with self._lock:
+            if self._front is None:
+                self._front = native.call_front_type()(self._slow_call)
+            self._front.install(dispatcher)
+            self.__call__ = self._front
+
+    def _input_spec(self, k: int, argument: Any, count: int, avals: Any) -> Any:
+        if k in {s % count for s in self._static}:
+            return input_spec_static(argument)
+        return _nested_spec(argument, avals)
+
+    # ---------------------------------------------------------------- looking
+
+    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+        """The simplified graph for these arguments; without arguments, of the signature traced last.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> sg.grad(lambda x: np.sum(x**2)).graph(np.ones(3)).node_count
+        1
+        """
+        return self._chosen(args, kwargs).graph
+
+    def source(self, kind: str = "numpy", *args: Any, **kwargs: Any) -> str:
+        """Generated source, ``"numpy"`` or ``"c"``, for these arguments or the signature traced last.
+
+        Raises
+        ------
+        ValueError
+            If there is no such kind, or nothing was traced yet and no arguments are given.
+        """
+        if kind not in ("numpy", "c"):
+            raise ValueError(f"source must be 'numpy' or 'c', not {kind!r}")
+        entry = self._chosen(args, kwargs)
+        return entry.numpy_code().source if kind == "numpy" else "\n".join(entry.c_code().units)
+
+    def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+        if args or kwargs:
+            return self._entry(args, kwargs)[0]
+        if not self._entries:
+            raise ValueError(f"{self.__name__} was not called yet; give example arguments")
+        return list(self._entries.values())[-1]
+
+    def cache_info(self) -> CacheInfo:
+        """How often the function was traced, and how many kernels it has."""
+        kernels = sum(1 for e in self._entries.values() if e.kernel is not None)
+        return CacheInfo(self._traces, kernels, self._calls)
+
+    def stats(self) -> dict[str, Any]:
+        """Nodes and seconds of each stage, for the signature traced last."""
+        entry = self._chosen((), {})
+        return {"nodes": entry.graph.node_count, "seconds": dict(entry.seconds)}
+
+
+def _bound(compiled: Compiled, instance: Any) -> Any:
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return compiled(instance, *args, **kwargs)
+
+    return method
+
+
+def _needs_array(leaf: Any) -> bool:
+    return not isinstance(leaf, (np.ndarray, np.generic, float, int))
+
+
+def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """Names of the first ``count`` positional parameters, made up where the function does not say."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            names.extend(f"{p.name}[{k}]" for k in range(count - len(names)))
+        elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            names.append(p.name)
+    names.extend(f"x{k}" for k in range(len(names), count))
+    return names[:count]
+
+
+def input_spec_static(value: Any) -> Any:
+    """What the native dispatcher accepts for a static argument."""
+    return InputSpec("static", value=value)
+
+
+def _nested_spec(argument: Any, avals: Any) -> Any:
+    """The spec of an argument made of plain containers.
+
+    Raises
+    ------
+    TypeError
+        For any other container.
+    """
+    kind = type(argument)
+    if kind in (tuple, list):
+        return InputSpec(kind.__name__, items=tuple([_nested_spec(a, avals) for a in argument]))
+    if kind is dict:
+        keys = tuple(argument)
+        if list(keys) != sorted(keys):
+            raise TypeError("leaves of a dict come in the order of its sorted keys")
+        return InputSpec("dict", value=keys, items=tuple([_nested_spec(argument[k], avals) for k in keys]))
+    if isinstance(argument, (np.ndarray, np.generic, float, int)):
+        return input_spec(next(avals))
+    raise TypeError(f"{kind.__name__} is no plain container")
+
+
+def _template(structure: Any, count: int) -> Any:
+    """Output numbers in the nesting of the outputs."""
+    tree = unflatten(structure, list(range(count)))
+    if type(tree) is int:
+        return "single"
+    _check_plain(tree)
+    return tree
+
+
+def _check_plain(tree: Any) -> None:
+    kind = type(tree)
+    if kind in (tuple, list):
+        for t in tree:
+            _check_plain(t)
+    elif kind is dict:
+        for t in tree.values():
+            _check_plain(t)
+    elif kind is not int and tree is not None:
+        raise TypeError(f"{kind.__name__} is no plain container")

@@ -1,0 +1,87 @@
+"""Settings: defaults from the environment, changed for a while and for one thread by a context manager."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+Backend = Literal["auto", "numpy", "c"]
+BACKENDS: tuple[str, ...] = get_args(Backend)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be set.
+
+    Attributes
+    ----------
+    backend
+        Used by functions that were not given one: ``"auto"``, ``"numpy"`` or ``"c"``.
+    """
+
+    backend: Backend = "auto"
+
+
+def check_backend(name: str) -> Backend:
+    """Accept the name of a backend.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if name not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {name!r}")
+    return name  # type: ignore[return-value]
+
+
+_overrides: ContextVar[Settings | None] = ContextVar("symgrad settings", default=None)
+
+
+def current() -> Settings:
+    """The settings in force here."""
+    chosen = _overrides.get()
+    if chosen is not None:
+        return chosen
+    return Settings(backend=check_backend(os.environ.get("SYMGRAD_BACKEND", "auto")))
+
+
+@contextmanager
+def config(**changes: Any) -> Iterator[Settings]:
+    """Change settings inside a ``with`` block, for this thread.
+
+    Parameters
+    ----------
+    **changes
+        ``backend="auto" | "numpy" | "c"``.
+
+    Raises
+    ------
+    TypeError
+        If there is no such setting.
+    ValueError
+        If the value is not one of those allowed.
+
+    Examples
+    --------
+    >>> import symgrad as sg
+    >>> with sg.config(backend="numpy"):
+    ...     sg.grad(lambda x: x**3)(2.0)
+    12.0
+    """
+    known = {f.name for f in fields(Settings)}
+    for name in changes:
+        if name not in known:
+            raise TypeError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
+    if "backend" in changes:
+        check_backend(changes["backend"])
+    made = replace(current(), **changes)
+    token = _overrides.set(made)
+    try:
+        yield made
+    finally:
+        _overrides.reset(token)
