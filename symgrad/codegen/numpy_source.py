@@ -194,7 +194,7 @@ class _Writer:
         picked = self._element(node)
         if picked is not None:
             return picked, _ATOM
-        args = [self.texts[a.id][0] for a in node.args]
+        args = self._typed(node, [self.texts[a.id][0] for a in node.args])
         source = op.source(args, avals, dict(node.params))
         if not source.startswith(_CALLS):
             # An index or attribute is appended to an operand, which must bind tighter.
@@ -212,6 +212,16 @@ class _Writer:
         piece = node.args[0]
         position = ", ".join(map(str, piece.param("starts")))
         return f"{self._operand(piece.args[0], _ATOM - 1, 0)}[{position}]"
+
+    @staticmethod
+    def _typed(node: Expr, args: list[str]) -> list[str]:
+        """Give literals their dtype where no other operand says it: Python numbers alone mean float64."""
+        valued = [k for k, a in enumerate(node.args) if a.dtype == node.dtype]
+        if not valued or any(node.args[k].op is not CONST for k in valued):
+            return args
+        if node.dtype in (np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.bool_)):
+            return args
+        return [f"np.{_dtype_name(node)}({text})" if k in valued else text for k, text in enumerate(args)]
 
     def _operand(self, node: Expr, outer: int, place: int) -> str:
         text, precedence = self.texts[node.id]

@@ -18,13 +18,14 @@ Params = tuple[tuple[str, Any], ...]
 class Value:
     """A constant as part of a node's identity: equal only when dtype, shape and every bit agree."""
 
-    __slots__ = ("_key", "array")
+    __slots__ = ("_key", "_number", "array")
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         frozen = np.array(array, copy=True, order="C")
         frozen.flags.writeable = False
         self.array = frozen
         self._key = (frozen.dtype.str, frozen.shape, frozen.tobytes())
+        self._number: Any = _UNKNOWN
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -41,6 +42,24 @@ class Value:
     def key(self) -> tuple[str, tuple[int, ...], bytes]:
         """Dtype, shape and bytes."""
         return self._key
+
+    @property
+    def number(self) -> float | bool | None:
+        """The Python number that all elements are bit for bit; None if they differ or there are none."""
+        if self._number is _UNKNOWN:
+            self._number = self._find_number()
+        return self._number  # type: ignore[no-any-return]
+
+    def _find_number(self) -> float | bool | None:
+        size, item = self.array.size, self.array.dtype.itemsize
+        data = self._key[2]
+        if size == 0 or (size > 1 and data != data[:item] * size):
+            return None
+        first: float | bool = self.array.flat[0].item()
+        return first
+
+
+_UNKNOWN = object()
 
 
 class Reference:
@@ -220,11 +239,12 @@ class InternTable:
     One table serves one trace and everything derived from it; it is freed with the last of its expressions.
     """
 
-    __slots__ = ("__weakref__", "_ids", "_nodes", "labels", "origin", "origins")
+    __slots__ = ("__weakref__", "_ids", "_nodes", "_numbers", "labels", "origin", "origins")
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Expr] = {}
         self._ids = itertools.count()
+        self._numbers: dict[Any, Expr] = {}
         self.origins: dict[int, Origin] = {}
         """User lines by node id; outside the identity of nodes."""
         self.labels: dict[int, str] = {}
@@ -277,6 +297,19 @@ class InternTable:
 
     def constant(self, value: Any, dtype: Any = None, weak: bool = False) -> Expr:
         """A constant; a Python number without ``dtype`` stays weak."""
+        # Python numbers are most constants. Zero (two signs) and NaN (many payloads) take the careful way.
+        kind = type(value)
+        key: Any = (kind, value, dtype) if (kind is float or kind is int) and value and value == value else None
+        if key is not None:
+            node = self._numbers.get(key)
+            if node is not None and (dtype is None or node.aval.weak == weak):
+                return node
+        node = self._constant(value, dtype, weak)
+        if key is not None:
+            self._numbers[key] = node
+        return node
+
+    def _constant(self, value: Any, dtype: Any, weak: bool) -> Expr:
         if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
             aval = aval_of(value)
             array = np.asarray(value, dtype=aval.dtype)
@@ -288,6 +321,14 @@ class InternTable:
         node = self._nodes.get(key)
         if node is None:
             node = self._enter(key, CONST, (), (("value", held),), aval)
+        return node
+
+    def strong(self, x: Expr) -> Expr:
+        """A weak constant as a strong one."""
+        key = ("strong", x.id)
+        node = self._numbers.get(key)
+        if node is None:
+            node = self._numbers[key] = self._constant(x.value, x.aval.dtype, False)
         return node
 
     def capture(self, array: np.ndarray[Any, Any]) -> Expr:

@@ -6,7 +6,7 @@ import linecache
 import os
 import sys
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -50,15 +50,13 @@ class Origin(NamedTuple):
         return f"{'∂ ' if self.derivative else ''}{os.path.basename(self.filename)}:{self.lineno}"
 
 
-_foreign_codes: dict[CodeType, bool] = {}
+_user_files: dict[str, bool] = {}
+_origins: dict[tuple[str, int], Origin] = {}
 
 
-def _is_user_code(code: CodeType) -> bool:
-    known = _foreign_codes.get(code)
-    if known is None:
-        path = code.co_filename
-        known = not path.startswith((_OWN, _NUMPY)) and not path.startswith("<__array_function__")
-        _foreign_codes[code] = known
+def _is_user_file(path: str) -> bool:
+    known = not path.startswith((_OWN, _NUMPY)) and not path.startswith("<__array_function__")
+    _user_files[path] = known
     return known
 
 
@@ -66,8 +64,17 @@ def user_origin(depth: int = 1) -> Origin | None:
     """Origin of the innermost frame that is neither symgrad's nor NumPy's."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
-        if _is_user_code(frame.f_code):
-            return Origin(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        code = frame.f_code
+        path = code.co_filename
+        known = _user_files.get(path)
+        if known is None:
+            known = _is_user_file(path)
+        if known:
+            key = (path, frame.f_lineno)
+            origin = _origins.get(key)
+            if origin is None or origin.function != code.co_name:
+                origin = _origins[key] = Origin(path, key[1], code.co_name)
+            return origin
         frame = frame.f_back
     return None
 

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.aval import BOOL, FLOAT64, Aval, broadcast_shapes, make_aval, promote
-from ..core.expr import Expr, InternTable
+from ..core.expr import CONST, Expr, InternTable
 from ..core.op import Lowering, Op, Sample, register
 from ..errors import DtypeError, TraceError
 
@@ -109,10 +109,11 @@ def lift(value: Any, table: InternTable) -> Expr:
 
 def as_exprs(*values: Any) -> list[Expr]:
     """Lift values into the table that any of them belongs to."""
-    table = find_table(values)
+    first = values[0]
+    table = first.table if type(first) is Expr else find_table(values)
     if table is None:
         raise TraceError("none of the operands is traced")
-    return [lift(v, table) for v in values]
+    return [v if type(v) is Expr and v.table is table else lift(v, table) for v in values]
 
 
 def cast(x: Expr, dtype: Any) -> Expr:
@@ -128,7 +129,9 @@ def cast(x: Expr, dtype: Any) -> Expr:
 
 def strengthen(x: Expr) -> Expr:
     """Drop weakness, as NumPy's functions (other than Python's operators) do."""
-    return cast(x, x.dtype) if x.aval.weak else x
+    if not x.aval.weak:
+        return x
+    return x.table.strong(x) if x.op is CONST else cast(x, x.dtype)
 
 
 def promoted(operands: Sequence[Expr], floating: bool = False) -> list[Expr]:
@@ -169,13 +172,15 @@ def apply_ufunc(op: Op, ufunc: np.ufunc | None, operands: Sequence[Expr], weak_o
     ``weak_ok`` is for Python's operators, which keep Python numbers weak.
     """
     first = operands[0]
-    if ufunc is None:
-        return op.infer and operands[0].table.make(op, promoted([strengthen(x) for x in operands], floating=True))
-    # The common case: operands that need no cast at all.
-    if first.dtype is FLOAT64 and all([x.dtype is FLOAT64 for x in operands]):
+    table = first.table
+    # The common case by far: everything is float64.
+    if all([x.aval.dtype is FLOAT64 for x in operands]):
         weak = [x.aval.weak for x in operands]
         if not any(weak) or (weak_ok and all(weak)):
-            return first.table.make(op, operands)
+            return table.remake(op, tuple(operands), ())
+        return table.remake(op, tuple([strengthen(x) if x.aval.weak else x for x in operands]), ())
+    if ufunc is None:
+        return table.make(op, promoted([strengthen(x) for x in operands], floating=True))
     if weak_ok and all([x.aval.weak for x in operands]):
         dtypes = resolve_for(ufunc, operands)
         return first.table.make(op, [_weak_cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
@@ -196,8 +201,9 @@ def _weak_cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
 
 def same_dtype(avals: tuple[Aval, ...], **_: Any) -> Aval:
     """Broadcast shapes, dtype of the operands."""
-    if len(avals) == 1:
-        return avals[0]
+    first = avals[0]
+    if len(avals) == 1 or all([a is first for a in avals]):
+        return first
     dtype, weak = promote(*avals)
     return make_aval(broadcast_shapes(*[a.shape for a in avals]), dtype, weak)
 

@@ -54,6 +54,8 @@ def _infer_order(avals: tuple[Aval, ...], axis: int) -> Aval:
 
 def restore(x: Expr, shape: tuple[int, ...], axis: Axes) -> Expr:
     """Broadcast a reduced value back along the axes it was reduced over."""
+    if not x.ndim:
+        return broadcast_to(x, shape=shape) if shape else x
     kept = reduced_shape(shape, axis, True)
     value = x if x.shape == kept else reshape(x, shape=kept)
     return value if kept == shape else broadcast_to(value, shape=shape)

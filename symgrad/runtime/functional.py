@@ -9,11 +9,12 @@ import numpy as np
 
 from ..core.aval import FLOAT64
 from ..core.expr import Expr, InternTable
-from ..core.graph import substitute
+from ..core.graph import Graph, substitute
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..errors import DtypeError, ShapeError, TraceError
 from ..ops.define import cast
 from ..ops.shaping import broadcast_to
+from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, outputs_of, to_expr
 from ..tracing.tracer import wrap
 from ..transforms.forward import pushforward
@@ -88,6 +89,14 @@ def split_argnums(argnums: int | Sequence[int], count: int, function: str) -> tu
     return tuple(k % count for k in listed)
 
 
+def _simplified(outputs: Sequence[Expr]) -> list[Expr]:
+    """Name the user's variables and simplify before a derivative is taken: what cancels has no slope."""
+    if not outputs:
+        return []
+    label_variables(Graph((), outputs))
+    return simplify_outputs(outputs)
+
+
 def name_of(function: Function) -> str:
     """How a function is called in messages."""
     return getattr(function, "__name__", type(function).__name__)
@@ -128,6 +137,7 @@ def value_and_grad_of(
         out = _scalar(value, table, name_of(function))
         aux_exprs, aux_structure = outputs_of(aux, table, name_of(function))
         one = table.constant(np.ones((), out.dtype), out.dtype, out.aval.weak)
+        out, *aux_exprs = _simplified([out, *aux_exprs])
         grads = pullback([out], [one], places.inputs)
         full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
         resolved = places.resolve([out, *aux_exprs, *full])
@@ -195,6 +205,7 @@ def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: l
     inner = iter([wrap(p) for p in places.inputs])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
     outputs, structure = outputs_of(function(*replaced), table, name_of(function))
+    outputs = _simplified(outputs)
     seeds = cotangents(structure, outputs)
     grads = pullback(outputs, seeds, places.inputs)
     full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
@@ -257,6 +268,7 @@ def jvp_of(
     inner = iter([wrap(p) for p in places.inputs[:n]])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
     outputs, structure = outputs_of(function(*replaced), table, name_of(function))
+    outputs = _simplified(outputs)
     results = pushforward(outputs, places.inputs[:n], list(places.inputs[n:]))
     full = [zeros(o) if t is None else cast(t, o.dtype) for t, o in zip(results, outputs, strict=True)]
     resolved = [wrap(e) for e in places.resolve([*outputs, *full])]

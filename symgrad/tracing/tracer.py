@@ -92,17 +92,20 @@ _CANNOT_MIX = (str, bytes)
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
-        if isinstance(other, _CANNOT_MIX) or other is None:
+        expr = self.expr
+        if isinstance(other, Tracer):
+            second: Any = other.expr
+        elif isinstance(other, _CANNOT_MIX) or other is None:
             return NotImplemented
+        else:
+            second = unwrap(other)
+        expr.table.origin = user_origin(2)
         call = UFUNCS[name]
-        table = self.expr.table
-        table.origin = user_origin(2)
-        second = other.expr if isinstance(other, Tracer) else unwrap(other)
         try:
-            made = call(second, self.expr, weak_ok=True) if swapped else call(self.expr, second, weak_ok=True)
+            made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
         except SymgradError as error:
             raise located(error) from None
-        return wrap(made)
+        return ArrayTracer(made) if made.aval.shape else Tracer(made)
 
     return method
 

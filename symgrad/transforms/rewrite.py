@@ -74,6 +74,11 @@ class Rule:
         return parse(self.pattern)
 
     @cached_property
+    def matches(self) -> Matcher:
+        """The pattern as a function of a node and the bindings to fill."""
+        return matcher(self.tree)
+
+    @cached_property
     def target(self) -> Pattern | None:
         """The parsed result, where it is written as an expression."""
         return parse(self.result) if isinstance(self.result, str) else None
@@ -140,42 +145,66 @@ def _convert(node: ast.expr) -> Pattern:
     raise SymgradError(f"a rule cannot contain {ast.unparse(node)}")
 
 
+Matcher = Callable[[Expr, Bindings], bool]
+
+
 def match(pattern: Pattern, node: Expr, bindings: Bindings) -> bool:
     """Match a pattern at a node; on success ``bindings`` holds the variables."""
+    return matcher(pattern)(node, bindings)
+
+
+def matcher(pattern: Pattern) -> Matcher:
+    """A pattern as a function: the patterns of all rules are tried on all nodes."""
     if pattern.variable:
-        bound = bindings.setdefault(pattern.variable, node)
-        return bound is node
+        return _variable_matcher(pattern.variable)
     if pattern.op is None:
-        return _is_number(node, pattern.number)
-    if node.op is not pattern.op or len(node.args) != len(pattern.args):
-        return False
-    if _match_all(pattern.args, node.args, bindings):
-        return True
-    return node.op.commutative and _match_all(pattern.args, node.args[::-1], bindings)
+        return _number_matcher(pattern.number)
+    return _op_matcher(pattern.op, [matcher(a) for a in pattern.args])
 
 
-def _match_all(patterns: Sequence[Pattern], nodes: Sequence[Expr], bindings: Bindings) -> bool:
-    before = dict(bindings)
-    for pattern, node in zip(patterns, nodes, strict=True):
-        if not match(pattern, node, bindings):
-            bindings.clear()
-            bindings.update(before)
+def _variable_matcher(name: str) -> Matcher:
+    def matches(node: Expr, bindings: Bindings) -> bool:
+        return bindings.setdefault(name, node) is node
+
+    return matches
+
+
+def _number_matcher(number: float | bool | None) -> Matcher:
+    negative_zero = number == 0 and np.signbit(number)
+
+    def matches(node: Expr, bindings: Bindings) -> bool:
+        if node.op is not CONST:
             return False
-    return True
-
-
-def _is_number(node: Expr, number: float | bool | None) -> bool:
-    value = node.value
-    if value is None or value.size == 0:
-        return False
-    if isinstance(number, bool):
-        return value.dtype.kind == "b" and bool((value == number).all())
-    if value.dtype.kind == "b":
-        return False
-    if number == 0 and value.dtype.kind == "f":
+        found = node.params[0][1].number
+        if found is None or found != number or isinstance(found, bool) != isinstance(number, bool):
+            return False
         # 0.0 and -0.0 are different numbers for a rule that must be exact.
-        return bool(((value == 0) & (np.signbit(value) == np.signbit(number))).all())
-    return bool((value == number).all())
+        return number != 0 or isinstance(found, (bool, int)) or bool(np.signbit(found)) == negative_zero
+
+    return matches
+
+
+def _op_matcher(op: Op, inner: list[Matcher]) -> Matcher:
+    count = len(inner)
+
+    def matches(node: Expr, bindings: Bindings) -> bool:
+        args = node.args
+        if node.op is not op or len(args) != count:
+            return False
+        before = dict(bindings)
+        if all([m(a, bindings) for m, a in zip(inner, args, strict=True)]):
+            return True
+        bindings.clear()
+        bindings.update(before)
+        if not op.commutative:
+            return False
+        if inner[0](args[1], bindings) and inner[1](args[0], bindings):
+            return True
+        bindings.clear()
+        bindings.update(before)
+        return False
+
+    return matches
 
 
 FOLD_LIMIT = 4096
@@ -201,12 +230,13 @@ class Rewriter:
     hits: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._index: dict[tuple[str, str], list[Rule]] = {}
+        # Rules by the op they match and by an op that one of its operands must have.
+        self._index: dict[str, dict[str, list[Rule]]] = {}
         for rule in self.rules:
             op = rule.tree.op
             if op is None:
                 raise SymgradError(f"rule {rule.name!r} matches everything")
-            self._index.setdefault((op.name, _telling_operand(rule)), []).append(rule)
+            self._index.setdefault(op.name, {}).setdefault(_telling_operand(rule), []).append(rule)
         self._settled: dict[int, Expr] = {}
 
     def run(self, graph: Graph) -> Graph:
@@ -215,6 +245,8 @@ class Rewriter:
         return rebuild(graph, make=self._rebuilt)
 
     def _rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
+        if args == old.args and not _all_constant(args):
+            return self._settle(old)
         return self._settle(fold(old.table, old.op, args, old.params))
 
     def make(self, table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
@@ -239,20 +271,24 @@ class Rewriter:
         self._settled[first.id] = self._settled[node.id] = node
         return node
 
-    def _candidates(self, node: Expr) -> list[Rule]:
+    def _candidates(self, node: Expr) -> Sequence[Rule]:
         """Rules that may match, found by the op and the ops of its operands."""
-        name, index = node.op.name, self._index
-        found = index.get((name, ""), _NONE)
-        for operand in dict.fromkeys([a.op.name for a in node.args]):
-            more = index.get((name, operand))
-            if more is not None:
-                found = [*found, *more]
+        index = self._index.get(node.op.name)
+        if index is None:
+            return ()
+        found: Sequence[Rule] = index.get("", ())
+        seen = ""
+        for a in node.args:
+            operand = a.op.name
+            if operand != seen and operand in index:
+                found = [*found, *index[operand]]
+            seen = operand
         return found
 
     def _step(self, node: Expr) -> tuple[Expr | None, Rule | None]:
         for rule in self._candidates(node):
             bindings: Bindings = {}
-            if not match(rule.tree, node, bindings):
+            if not rule.matches(node, bindings):
                 continue
             if rule.when is not None and not rule.when(bindings):
                 continue
@@ -295,9 +331,8 @@ def fitted(new: Expr, old: Expr) -> Expr | None:
 def fold(table: InternTable, op: Op, args: tuple[Expr, ...], params: Params) -> Expr:
     """Intern a node; compute it at once if all operands are (small) constants."""
     node = table.remake(op, args, params)
-    for a in args:
-        if a.op is not CONST:
-            return node
+    if not _all_constant(args):
+        return node
     if not args or node.aval.size > max(FOLD_LIMIT, *[a.aval.size for a in args]):
         return node
     if op is broadcast_to and node.aval.size > 1:
@@ -308,7 +343,11 @@ def fold(table: InternTable, op: Op, args: tuple[Expr, ...], params: Params) -> 
     return table.constant(np.asarray(value, node.dtype), node.dtype, node.aval.weak)
 
 
-_NONE: list[Rule] = []
+def _all_constant(args: tuple[Expr, ...]) -> bool:
+    for a in args:  # noqa: SIM110 - all() would cost a generator for every node
+        if a.op is not CONST:
+            return False
+    return True
 
 
 def _telling_operand(rule: Rule) -> str:

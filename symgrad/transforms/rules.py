@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.expr import Expr
 from ..core.op import OPS
 from ..ops.shaping import broadcast_to, inverse_permutation, reshape, take_slice, transpose
@@ -107,15 +109,35 @@ def _cast_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
     return x if x.aval == node.aval else None
 
 
-def _unbroadcast_operand(rw: Rewriter, node: Expr, **operands: Expr) -> Expr | None:
-    """An elementwise op broadcasts by itself: an explicit broadcast of an operand is not needed."""
-    args = list(node.args)
-    for k, a in enumerate(args):
-        if a.op is broadcast_to:
-            slim = [*args[:k], a.args[0], *args[k + 1 :]]
-            if node.op.infer(tuple(s.aval.strong() for s in slim)).shape == node.shape:
-                args = slim
-    return None if tuple(args) == node.args else rw.make(node.table, node.op, args, dict(node.params))
+def _broadcast_scalar(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """A scalar with axes of length one in between is broadcast directly."""
+    value = x.value
+    if value is not None and value.ndim and value.size == 1:
+        scalar = node.table.constant(value.reshape(()), x.dtype)
+    elif x.op is reshape and not x.args[0].ndim:
+        scalar = x.args[0]
+    else:
+        return None
+    return rw.make(node.table, broadcast_to, [scalar], {"shape": node.shape})
+
+
+def _unbroadcast_operands(rw: Rewriter, node: Expr, **operands: Expr) -> Expr | None:
+    """An elementwise op broadcasts by itself; what is the same for all elements is computed once."""
+    slim = [a.args[0] if a.op is broadcast_to else a for a in node.args]
+    shape = node.op.infer(tuple(s.aval.strong() for s in slim), **dict(node.params)).shape
+    small = rw.make(node.table, node.op, slim, dict(node.params))
+    if shape == node.shape:
+        return small
+    return rw.make(node.table, broadcast_to, [small], {"shape": node.shape})
+
+
+def _half_power(rw: Rewriter, node: Expr, x: Expr, n: Expr) -> Expr | None:
+    """sqrt(x)**n = x**(n/2): one rounding instead of two, and no infinite slope inside."""
+    value = n.value
+    if value is None or value.ndim or not np.isfinite(value):
+        return None
+    half = node.table.constant(value / 2, n.dtype, n.aval.weak)
+    return rw.make(node.table, OPS["power"], [x, half], {})
 
 
 # ------------------------------------------------------------------------------------------ the table
@@ -169,6 +191,7 @@ EXACT_RULES: list[Rule] = [
     _exact("transpose(x)", _transposes, "", operand="transpose"),
     _exact("broadcast_to(x)", _broadcast_same, ""),
     _exact("broadcast_to(x)", _broadcast_twice, "", operand="broadcast_to"),
+    _exact("broadcast_to(x)", _broadcast_scalar, ""),
     _exact("slice(x)", _slice_whole, ""),
     _exact("slice(x)", _slices, "", operand="slice"),
     _exact("slice(x)", _slice_of_constant_rows, "", operand="broadcast_to"),
@@ -188,16 +211,21 @@ MASKED_RULES: list[Rule] = [
 ]
 
 
+STABLE_RULES: list[Rule] = [
+    Rule(RuleClass.STABLE, "power(sqrt(x), n)", _half_power, example="power(sqrt(x), 3)", counterexample="power(x, 3)"),
+    # The operand of root is a sum of squares by construction, never negative.
+    Rule(RuleClass.STABLE, "square(root(x))", "x", example="square(root(x))", counterexample="square(sqrt(x))"),
+]
+
+
 def _operand_rules() -> list[Rule]:
     rules = []
     for op in OPS.values():
-        if op.lowering == "elementwise" and op.infer is not None and not op.variadic:
-            count = len(op.partials) or len(op.transposes)
-            if count > 1:
-                names = ", ".join("abcdef"[:count])
-                rules.append(_exact(f"{op.name}({names})", _unbroadcast_operand, "", operand="broadcast_to"))
+        if op.lowering == "elementwise":
+            names = ", ".join("abcdef"[: len(op.partials) or len(op.transposes)])
+            rules.append(_exact(f"{op.name}({names})", _unbroadcast_operands, "", operand="broadcast_to"))
     return rules
 
 
 BROADCAST_RULES: list[Rule] = _operand_rules()
-DEFAULT_RULES: list[Rule] = [*EXACT_RULES, *MASKED_RULES, *BROADCAST_RULES]
+DEFAULT_RULES: list[Rule] = [*EXACT_RULES, *MASKED_RULES, *STABLE_RULES, *BROADCAST_RULES]
