@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.aval import Aval
 from ..core.expr import OPERATORS, Expr
-from ..core.op import Sample
+from ..core.op import Op, Sample
+from .c_types import by_kind, power_source, wrapping
 from .comparison import less, logical_and, logical_not, logical_or, not_equal
 from .define import UFUNCS, constant_like, elementwise, nondiff
 from .masking import keep
@@ -21,17 +21,17 @@ _TWO = Sample(((-3.0, 3.0), (-3.0, 3.0)))
 add = elementwise(
     "add", ufunc=np.add, doc="Sum of two values.", commutative=True,
     partials=[lambda out, x, y: 1, lambda out, x, y: 1],
-    c="{0} + {1}", text="{0} + {1}", latex="{0} + {1}", precedence=50, samples=[_TWO],
+    c=wrapping("+", "||"), text="{0} + {1}", latex="{0} + {1}", precedence=50, samples=[_TWO],
 )
 subtract = elementwise(
     "subtract", ufunc=np.subtract, doc="Difference of two values.",
     partials=[lambda out, x, y: 1, lambda out, x, y: -1],
-    c="{0} - {1}", text="{0} - {1}", latex="{0} - {1}", precedence=50, samples=[_TWO],
+    c=wrapping("-"), text="{0} - {1}", latex="{0} - {1}", precedence=50, samples=[_TWO],
 )
 multiply = elementwise(
     "multiply", ufunc=np.multiply, doc="Product of two values.", commutative=True,
     partials=[lambda out, x, y: y, lambda out, x, y: x],
-    c="{0} * {1}", text="{0}*{1}", latex=r"{0} \cdot {1}", precedence=60, samples=[_TWO],
+    c=wrapping("*", "&&"), text="{0}*{1}", latex=r"{0} \cdot {1}", precedence=60, samples=[_TWO],
 )
 divide = elementwise(
     "divide", ufunc=np.divide, doc="Quotient of two values.",
@@ -39,18 +39,18 @@ divide = elementwise(
     c="{0} / {1}", text="{0}/{1}", latex=r"\frac{{{0}}}{{{1}}}", precedence=60,
     samples=[Sample(((-3.0, 3.0), (0.5, 3.0))), Sample(((-3.0, 3.0), (-3.0, -0.5)))],
 )
-negative = elementwise(
+negative: Op = elementwise(
     "negative", ufunc=np.negative, doc="The value with its sign changed.",
-    partials=[lambda out, x: -1], c="-{0}", text="-{0}", latex="-{0}", precedence=55, samples=[_ANY],
+    partials=[lambda out, x: -1], c=by_kind("-{0}", "({T})(0 - ({U}){0})"), text="-{0}", latex="-{0}", precedence=55, samples=[_ANY],
 )
-reciprocal = elementwise(
+reciprocal: Op = elementwise(
     "reciprocal", ufunc=np.reciprocal, doc="One divided by the value.",
-    partials=[lambda out, x: negative(square(out))], c="1 / {0}", text="1/{0}", latex=r"\frac{{1}}{{{0}}}",
+    partials=[lambda out, x: negative(square(out))], c=by_kind("1 / {0}", "({T})sg_to_i64(1.0 / (double){0})"), text="1/{0}", latex=r"\frac{{1}}{{{0}}}",
     precedence=60, samples=[Sample(((0.5, 3.0),)), Sample(((-3.0, -0.5),))],
 )
-square = elementwise(
+square: Op = elementwise(
     "square", ufunc=np.square, doc="The value times itself.",
-    partials=[lambda out, x: x * 2.0], c="{0} * {0}", text="{0}**2", latex="{0}^{{2}}", precedence=80,
+    partials=[lambda out, x: x * 2.0], c=wrapping("*", "&&"), text="{0}**2", latex="{0}^{{2}}", precedence=80,
     samples=[_ANY],
 )
 sqrt = elementwise(
@@ -66,12 +66,13 @@ root = elementwise(
 absolute = elementwise(
     "absolute", ufunc=np.absolute, doc="Absolute value; its slope at 0 is 0.",
     partials=[lambda out, x: sign(x)],
-    c=lambda args, avals, params, out: _c_abs(args, out), text="abs({0})", latex=r"\left|{0}\right|",
+    c=by_kind("fabs{f}({0})", "({0} < 0 ? ({T})(0 - ({U}){0}) : {0})", "{0}"), text="abs({0})", latex=r"\left|{0}\right|",
     samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
 )
-sign = nondiff(
+sign: Op = nondiff(
     "sign", ufunc=np.sign, doc="-1, 0 or 1 as the value is negative, zero or positive.",
-    c="({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))", latex=r"\operatorname{{sign}}\left({0}\right)",
+    c=by_kind("({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))", "(({0} > 0) - ({0} < 0))", "({0} != 0)"),
+    latex=r"\operatorname{{sign}}\left({0}\right)",
     samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
 )
 hypot = elementwise(
@@ -81,12 +82,6 @@ hypot = elementwise(
     c="hypot{f}({0}, {1})", latex=r"\operatorname{{hypot}}\left({0}, {1}\right)",
     samples=[Sample(((0.3, 3.0), (-3.0, -0.3))), Sample(((-3.0, 3.0), (0.5, 2.0)))],
 )
-
-
-def _c_abs(args: Sequence[str], out: Aval) -> str:
-    if out.dtype.kind == "f":
-        return f"fabs{{f}}({args[0]})"
-    return f"({args[0]} < 0 ? -{args[0]} : {args[0]})" if out.dtype.kind == "i" else f"({args[0]})"
 
 
 # ------------------------------------------------------------------------------------------ power
@@ -117,13 +112,9 @@ def _power_exponent(out: Expr, x: Expr, y: Expr) -> Expr:
     return keep(not_equal(x, 0.0), from_log)
 
 
-def _c_power(args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any], out: Aval) -> str:
-    return f"pow{{f}}({args[0]}, {args[1]})" if out.dtype.kind == "f" else f"sg_ipow({args[0]}, {args[1]})"
-
-
-power = elementwise(
+power: Op = elementwise(
     "power", ufunc=np.power, doc="First value raised to the second.",
-    partials=[_power_base, _power_exponent], c=_c_power, text="{0}**{1}", latex="{0}^{{{1}}}", precedence=80,
+    partials=[_power_base, _power_exponent], c=power_source, text="{0}**{1}", latex="{0}^{{{1}}}", precedence=80,
     samples=[Sample(((0.3, 2.5), (-2.0, 3.0)))],
 )
 
@@ -131,31 +122,24 @@ power = elementwise(
 # ------------------------------------------------------------------------------------------ division with remainder
 
 
-def _c_integer_aware(real: str, integer: str) -> Any:
-    def source(args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any], out: Aval) -> str:
-        return f"{real if out.dtype.kind == 'f' else integer}({args[0]}, {args[1]})"
-
-    return source
-
-
 floor_divide = nondiff(
     "floor_divide", ufunc=np.floor_divide, nargs=2, doc="Largest integer not above the quotient.",
-    c=_c_integer_aware("sg_floordiv{f}", "sg_ifloordiv"), text="{0}//{1}",
+    c=by_kind("sg_floordiv{f}({0}, {1})", "sg_ifloordiv_{s}({0}, {1})"), text="{0}//{1}",
     latex=r"\left\lfloor\frac{{{0}}}{{{1}}}\right\rfloor", precedence=60,
     samples=[Sample(((0.1, 0.9), (1.1, 2.0)))],
 )
 remainder = elementwise(
     "remainder", ufunc=np.remainder, doc="Remainder with the sign of the divisor.",
     partials=[lambda out, x, y: 1, lambda out, x, y: negative(floor_divide(x, y))],
-    c=_c_integer_aware("sg_mod{f}", "sg_imod"), text="{0} % {1}", latex=r"{0} \bmod {1}", precedence=60,
+    c=by_kind("sg_mod{f}({0}, {1})", "sg_imod_{s}({0}, {1})"), text="{0} % {1}", latex=r"{0} \bmod {1}", precedence=60,
     samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
 )
 fmod = elementwise(
     "fmod", ufunc=np.fmod, doc="Remainder with the sign of the dividend.",
     partials=[lambda out, x, y: 1, lambda out, x, y: negative(UFUNCS["trunc"](x / y))],
-    c=_c_integer_aware("fmod{f}", "sg_ifmod"), samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
+    c=by_kind("fmod{f}({0}, {1})", "sg_ifmod_{s}({0}, {1})"), samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
 )
-copysign = elementwise(
+copysign: Op = elementwise(
     "copysign", ufunc=np.copysign, doc="First value with the sign of the second.",
     partials=[lambda out, x, y: sign(x) * copysign(constant_like(x, 1.0), y), None], c="copysign{f}({0}, {1})",
     samples=[Sample(((0.2, 3.0), (-3.0, -0.2))), Sample(((-3.0, -0.2), (0.2, 3.0)))],

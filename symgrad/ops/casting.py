@@ -8,7 +8,8 @@ import numpy as np
 
 from ..core.aval import Aval, make_aval
 from ..core.expr import Expr
-from ..core.op import Sample
+from ..core.op import Op, Sample
+from .c_types import conversion
 from .define import METHODS, as_exprs, cast, implements, linear
 
 
@@ -23,13 +24,13 @@ def _astype_transpose(ct: Expr, out: Expr, x: Expr, dtype: str) -> Expr | None:
     return astype(ct, dtype=x.dtype.name)
 
 
-astype = linear(
+astype: Op = linear(
     "astype", doc="The value converted to another dtype.", infer=_infer_astype,
     numpy=lambda args, avals, params: (
         f"{args[0]}.astype(np.{_numpy_name(params['dtype'])})" if avals[0].shape
         else f"np.{_numpy_name(params['dtype'])}({args[0]})"
     ),
-    lowering="elementwise", c=lambda args, avals, params, out: args[0], text="{0}", latex="{0}",
+    lowering="elementwise", c=conversion, text="{0}", latex="{0}",
     transposes=[_astype_transpose],
     samples=[Sample(((-3.0, 3.0),), params={"dtype": "float32"})],
 )

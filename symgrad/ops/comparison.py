@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.expr import OPERATORS, Expr
 from ..core.op import Op, Sample
+from .c_types import by_kind, comparison
 from .define import UFUNCS, as_exprs, nondiff
 
 _TWO = [Sample(((-3.0, 3.0), (-3.0, 3.0))), Sample(((-3, 3, "int"), (-3, 3, "int")))]
@@ -16,7 +17,7 @@ _BOOLS = [Sample(("bool", "bool"))]
 
 def _comparison(name: str, symbol: str, latex: str, doc: str, commutative: bool = False) -> Op:
     return nondiff(
-        name, ufunc=getattr(np, name), nargs=2, result="bool", doc=doc, c=f"({{0}} {symbol} {{1}})",
+        name, ufunc=getattr(np, name), nargs=2, result="bool", doc=doc, c=comparison(symbol),
         text=f"{{0}} {symbol} {{1}}", latex=f"{{0}} {latex} {{1}}", precedence=30, samples=_TWO,
         commutative=commutative,
     )
@@ -39,31 +40,33 @@ logical_or = nondiff(
 )
 logical_xor = nondiff(
     "logical_xor", ufunc=np.logical_xor, nargs=2, result="bool", doc="True where exactly one value is true.",
-    c="(!{0} != !{1})", text="{0} ^ {1}", latex=r"{0} \oplus {1}", precedence=38, samples=_BOOLS, commutative=True,
+    c="(({0} != 0) != ({1} != 0))", text="{0} ^ {1}", latex=r"{0} \oplus {1}", precedence=38, samples=_BOOLS, commutative=True,
 )
 logical_not = nondiff(
     "logical_not", ufunc=np.logical_not, result="bool", doc="True where the value is false.",
     c="(!{0})", text="~{0}", latex=r"\neg {0}", precedence=65, samples=[Sample(("bool",))],
 )
 isnan = nondiff(
-    "isnan", ufunc=np.isnan, result="bool", doc="True where the value is not a number.", c="({0} != {0})",
+    "isnan", ufunc=np.isnan, result="bool", doc="True where the value is not a number.",
+    c=by_kind("({0} != {0})", "0"),
     samples=[Sample(((-3.0, 3.0),))],
 )
 isfinite = nondiff(
     "isfinite", ufunc=np.isfinite, result="bool", doc="True where the value is neither infinite nor NaN.",
-    c="(isfinite({0}) != 0)", samples=[Sample(((-3.0, 3.0),))],
+    
+    c=by_kind("(isfinite({0}) != 0)", "1"), samples=[Sample(((-3.0, 3.0),))],
 )
 isinf = nondiff(
-    "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.", c="(isinf({0}) != 0)",
+    "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.", c=by_kind("(isinf({0}) != 0)", "0"),
     samples=[Sample(((-3.0, 3.0),))],
 )
 
 
-def _bitwise(name: str, symbol: str, nargs: int, latex: str) -> Op:
+def _bitwise(name: str, symbol: str, nargs: int, latex: str, c: Any = "") -> Op:
     ints: list[Any] = [Sample(tuple([(0, 9, "int")] * nargs))]
     return nondiff(
         name, ufunc=getattr(np, name), nargs=nargs, doc=f"{name.replace('_', ' ').capitalize()} of integers.",
-        c=f"({{0}} {symbol} {{1}})" if nargs == 2 else f"({symbol}{{0}})", latex=latex, samples=ints,
+        c=c or (f"({{0}} {symbol} {{1}})" if nargs == 2 else f"({symbol}{{0}})"), latex=latex, samples=ints,
         commutative=nargs == 2 and "shift" not in name,
     )
 
@@ -72,8 +75,8 @@ bitwise_and = _bitwise("bitwise_and", "&", 2, r"{0} \mathbin{{\&}} {1}")
 bitwise_or = _bitwise("bitwise_or", "|", 2, r"{0} \mathbin{{|}} {1}")
 bitwise_xor = _bitwise("bitwise_xor", "^", 2, r"{0} \oplus {1}")
 invert = _bitwise("invert", "~", 1, r"\sim {0}")
-left_shift = _bitwise("left_shift", "<<", 2, r"{0} \ll {1}")
-right_shift = _bitwise("right_shift", ">>", 2, r"{0} \gg {1}")
+left_shift = _bitwise("left_shift", "<<", 2, r"{0} \ll {1}", by_kind("", "sg_shl_{s}({0}, {1})"))
+right_shift = _bitwise("right_shift", ">>", 2, r"{0} \gg {1}", by_kind("", "sg_shr_{s}({0}, {1})"))
 
 
 def _on_bools(bitwise: str, logical: str) -> None:

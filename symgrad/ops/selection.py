@@ -9,6 +9,7 @@ import numpy as np
 from ..core.aval import BOOL
 from ..core.expr import Expr
 from ..core.op import Op, Sample
+from .c_types import by_kind
 from .comparison import (
     equal,
     greater,
@@ -46,7 +47,7 @@ where = linear(
 
 def as_condition(c: Expr) -> Expr:
     """A bool expression of the truth of ``c``."""
-    return c if c.dtype == BOOL else UFUNCS["not_equal"](c, 0)  # type: ignore[no-any-return]
+    return c if c.dtype == BOOL else UFUNCS["not_equal"](c, 0)
 
 
 @implements(np.where)
@@ -89,7 +90,7 @@ def _extremum(ufunc: np.ufunc, wins: Op, symbol: str, nan_wins: bool, doc: str) 
     return elementwise(
         name, ufunc=ufunc, doc=doc, commutative=True,
         partials=[lambda out, x, y: _share(wins, x, y, nan_wins), lambda out, x, y: _share(wins, y, x, nan_wins)],
-        c=f"(({{0}} {symbol}= {{1}} || {nan_test}) ? {{0}} : {{1}})",
+        c=by_kind(f"(({{0}} {symbol}= {{1}} || {nan_test}) ? {{0}} : {{1}})", f"({{0}} {symbol}= {{1}} ? {{0}} : {{1}})"),
         latex=rf"\{name[-3:] if name[0] == 'f' else name[:3]}\left({{0}}, {{1}}\right)",
         samples=[Sample(((0.0, 1.0), (1.2, 2.0))), Sample(((1.2, 2.0), (0.0, 1.0)))],
     )
@@ -108,7 +109,7 @@ clip = elementwise(
         lambda out, x, lo, hi: keep(logical_and(less(x, lo), less_equal(lo, hi)), constant_like(x, 1.0)),
         lambda out, x, lo, hi: keep(logical_or(greater(x, hi), greater(lo, hi)), constant_like(x, 1.0)),
     ],
-    c="sg_clip({0}, {1}, {2})", latex=r"\operatorname{{clip}}\left({0}, {1}, {2}\right)",
+    c=by_kind("sg_clip{f}({0}, {1}, {2})", "sg_iclip_{s}({0}, {1}, {2})"), latex=r"\operatorname{{clip}}\left({0}, {1}, {2}\right)",
     samples=[Sample(((0.2, 0.8), (-1.0, 0.0), (1.0, 2.0))), Sample(((-2.0, -1.2), (-1.0, 0.0), (1.0, 2.0))),
              Sample(((2.2, 3.0), (-1.0, 0.0), (1.0, 2.0)))],
 )
@@ -144,7 +145,7 @@ UFUNCS["clip"] = _ufunc_clip
 def _rounding(ufunc: np.ufunc, doc: str, latex: str, name: str = "") -> Op:
     return nondiff(
         name or ufunc.__name__, ufunc=ufunc, doc=doc, latex=latex,
-        c=lambda args, avals, params, out: f"{ufunc.__name__}{{f}}({args[0]})" if out.dtype.kind == "f" else args[0],
+        c=by_kind(f"{ufunc.__name__}{{f}}({{0}})", "{0}"),
         samples=[Sample(((0.1, 0.4),)), Sample(((-1.4, -1.1),))],
     )
 

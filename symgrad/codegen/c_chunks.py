@@ -1,0 +1,296 @@
+"""The outermost statements, divided into functions that compile in linear time.
+
+Compilers take more than linear time for a function. A program that is long is cut into functions of some
+hundred statements; a value that a later one needs goes through a slot in the workspace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ..lowering.memory import aligned
+from ..lowering.program import Call, Effect, Loop, Program, Scope, Value
+from ..ops.c_types import c_type
+from . import c_text
+from .c_library import Library
+from .c_loops import loop_lines, reductions_in
+from .c_values import Context, effect_statements, statements
+
+#: A program up to this many statements is one function.
+WHOLE: Final = 600
+#: Statements a function.
+CHUNK: Final = 400
+#: Statements a translation unit.
+UNIT: Final = 4_000
+
+Item = Value | Effect | Loop | Call
+_ARGUMENTS: Final = "(const void *const *in, void *const *out, void *workspace)"
+_INDENT: Final = "    "
+
+
+class _Chunk:
+    """Consecutive items that become one function."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.weight = 0
+        self.imports: dict[int, Value] = {}
+        self.exports: dict[int, Value] = {}
+
+
+class Chunks:
+    """The functions of a program.
+
+    Attributes
+    ----------
+    units
+        For each translation unit its functions.
+    prototypes
+        Of all functions but the kernel.
+    kernel
+        The kernel itself.
+    workspace_bytes
+        What program, slots and calls need together.
+    loops
+        All outermost loops.
+    scalar_statements
+        Statements outside of loops.
+    """
+
+    def __init__(self, program: Program, symbol: str, names: c_text.Names, library: Library) -> None:
+        self.program = program
+        self.symbol = symbol
+        self.names = names
+        self.library = library
+        self.loops: list[Loop] = []
+        self.scalar_statements = 0
+        self.prototypes: list[str] = []
+        self._slots: dict[int, str] = {}
+        self._slot_bytes = 0
+        self._slot_offset = program.workspace_bytes
+        chunks = self._divide()
+        if len(chunks) > 1:
+            self._connect(chunks)
+            library.scratch_offset = self._slot_offset + aligned(self._slot_bytes)
+        self._known_lines: dict[Any, str] = {}
+        bodies = [self._body(chunk) for chunk in chunks]
+        self.workspace_bytes = library.scratch_offset + aligned(library.scratch)
+        self.units, self.kernel = self._functions(chunks, bodies)
+
+    # -------------------------------------------------------------------------------- dividing
+
+    def _divide(self) -> list[_Chunk]:
+        items: list[tuple[Item, int]] = []
+        for group in self.program.root.in_order():
+            for item in group:
+                if isinstance(item, Loop):
+                    self.loops.append(item)
+                    items.append((item, _weight(item.scope)))
+                elif not (isinstance(item, Value) and item.kind in ("literal", "reduced")):
+                    items.append((item, 1))
+                    self.scalar_statements += 1
+        limit = CHUNK if sum([weight for _, weight in items]) > WHOLE else WHOLE
+        chunks = [_Chunk()]
+        for item, weight in items:
+            if chunks[-1].weight and chunks[-1].weight + weight > limit:
+                chunks.append(_Chunk())
+            chunks[-1].items.append(item)
+            chunks[-1].weight += weight
+        return chunks
+
+    def _connect(self, chunks: list[_Chunk]) -> None:
+        """Give a slot to each value that is used in a function after the one that computes it."""
+        home: dict[int, _Chunk] = {}
+        last_use: dict[int, int] = {}
+        for number, chunk in enumerate(chunks):
+            for item in chunk.items:
+                if isinstance(item, Value):
+                    home[id(item)] = chunk
+                elif isinstance(item, Loop):
+                    for r in reductions_in(item):
+                        if r.first == 0:
+                            home[id(r.target)] = chunk
+                for value in _uses(item):
+                    if value.chain or value.kind == "literal":
+                        continue
+                    source = home[id(value)]
+                    if source is not chunk:
+                        chunk.imports[id(value)] = value
+                        source.exports[id(value)] = value
+                        last_use[id(value)] = number
+        self._place_slots(chunks, last_use)
+
+    def _place_slots(self, chunks: list[_Chunk], last_use: dict[int, int]) -> None:
+        free: list[int] = []
+        expiring: dict[int, list[int]] = {}
+        count = 0
+        for number, chunk in enumerate(chunks):
+            for key, value in chunk.exports.items():
+                if free:
+                    slot = free.pop()
+                else:
+                    slot = count
+                    count += 1
+                kind = "double" if value.dtype.kind == "f" else "int64_t"
+                self._slots[key] = f"(({kind} *)s)[{slot}]" if kind != "double" else f"s[{slot}]"
+                expiring.setdefault(last_use[key], []).append(slot)
+            # A slot is used again after the last function that reads it.
+            free.extend(reversed(expiring.pop(number, [])))
+        self._slot_bytes = 8 * count
+
+    # -------------------------------------------------------------------------------- writing
+
+    def _body(self, chunk: _Chunk) -> list[str]:
+        context = Context(self.names)
+        context.texts = self._known_lines
+        lines: list[str] = []
+        for key, value in chunk.imports.items():
+            lines.append(f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{self._slots[key]};")
+        said = ""
+        for item in chunk.items:
+            if isinstance(item, Loop):
+                lines += self._nest(item, context, chunk)
+                said = ""
+            elif isinstance(item, Call):
+                lines += self._call(item, context)
+                said = ""
+            else:
+                where = c_text.where_from(item.node, self._known_lines)
+                if where and where != said:
+                    lines.append(f"/* {where} */")
+                    said = where
+                if isinstance(item, Value):
+                    lines += statements(item, context)
+                    if id(item) in chunk.exports:
+                        lines.append(self._export(item))
+                else:
+                    lines += effect_statements(item, context)
+        return self._framed(lines, context)
+
+    def _cast(self, value: Value) -> str:
+        kind = c_type(value.dtype)
+        return "" if kind in ("double", "int64_t") else f"({kind})"
+
+    def _export(self, value: Value) -> str:
+        return f"{self._slots[id(value)]} = {'(int64_t)' if value.dtype.kind == 'u' else ''}{value.name};"
+
+    def _framed(self, lines: list[str], context: Context) -> list[str]:
+        head = []
+        if any("ws" in text or " s[" in text or "*)s)" in text for text in lines) or any(
+            b.kind == "workspace" for b in context.used.values()
+        ):
+            head.append("char *const ws = workspace;")
+            if self._slots:
+                head.append(f"double *const s = (double *)(ws + {self._slot_offset});")
+        head += [_pointer(b, "const") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"]
+        if context.can_fail:
+            head.append("int sg_fail = 0;")
+        text = "\n".join(lines)
+        unused = [n for n in ("in", "out") if f"{n}[" not in " ".join(head) and f" {n}[" not in text and f"({n}[" not in text]
+        if not any("workspace" in text for text in head):
+            unused.append("workspace")
+        head += [f"(void){name};" for name in unused]
+        end = "return sg_fail;" if context.can_fail else "return 0;"
+        return [*head, *lines, end]
+
+    def _nest(self, loop: Loop, outer: Context, chunk: _Chunk) -> list[str]:
+        context = Context(self.names)
+        inside = loop_lines(loop, context, _INDENT, 0)
+        outer.can_fail |= context.can_fail
+        results = [r.target for r in reductions_in(loop) if r.first == 0]
+        lines = [f"{c_type(v.dtype)} {v.name};" for v in results]
+        lines.append("{")
+        lines += [f"{_INDENT}/* {text} */" for text in self._origins(loop)]
+        lines += [_INDENT + _pointer(b, "restrict") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"]
+        lines += [*inside, "}"]
+        lines += [self._export(v) for v in results if id(v) in chunk.exports]
+        return lines
+
+    def _origins(self, loop: Loop) -> list[str]:
+        """The user's lines that a loop computes, at most some of them."""
+        found: dict[str, None] = {}
+        pending = [loop]
+        while pending:
+            inner = pending.pop()
+            nodes = [v.node for v in inner.scope.values if v.kind in ("apply", "gather")]
+            nodes += [e.node for e in inner.scope.effects] + [r.target.node for r in inner.reductions]
+            for node in nodes:
+                text = c_text.where_from(node, self._known_lines)
+                if text:
+                    found[text] = None
+            pending.extend(inner.scope.loops)
+        texts = list(found)
+        return texts if len(texts) <= 6 else [*texts[:6], f"and {len(texts) - 6} more lines"]
+
+    def _call(self, call: Call, outer: Context) -> list[str]:
+        context = Context(self.names)
+        inside = self.library.lines(call, context)
+        outer.can_fail |= context.can_fail
+        where = c_text.where_from(call.node, self._known_lines)
+        return [
+            "{", *([f"{_INDENT}/* {where} */"] if where else []),
+            *[_INDENT + _pointer(b, "const") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"],
+            *[_INDENT + text for text in inside], "}",
+        ]  # fmt: skip
+
+    def _functions(self, chunks: list[_Chunk], bodies: list[list[str]]) -> tuple[list[list[str]], str]:
+        if len(chunks) == 1:
+            return [[]], _function(f"int {self.symbol}{_ARGUMENTS}", bodies[0])
+        several = sum([chunk.weight for chunk in chunks]) > UNIT
+        attribute = "__attribute__((noinline, visibility(\"hidden\")))" if several else "__attribute__((noinline))"
+        units: list[list[str]] = [[]]
+        weight = 0
+        calls = []
+        for number, (chunk, body) in enumerate(zip(chunks, bodies, strict=True)):
+            name = f"{self.symbol}_part{number + 1}"
+            head = f"int {name}{_ARGUMENTS}"
+            self.prototypes.append(f"{attribute} {head}")
+            if several and units[-1] and weight + chunk.weight > UNIT:
+                units.append([])
+                weight = 0
+            units[-1].append(_function(head if several else f"{attribute} static {head}", body))
+            weight += chunk.weight
+            calls.append(f"if (code == 0) code = {name}(in, out, workspace);")
+        kernel = _function(f"int {self.symbol}{_ARGUMENTS}", ["int code = 0;", *calls, "return code;"])
+        return units, kernel
+
+
+def _function(head: str, body: list[str]) -> str:
+    return head + " {\n" + "".join([f"{_INDENT}{line}\n" for line in body]) + "}\n"
+
+
+def _pointer(buffer: Any, qualifier: str) -> str:
+    kind = c_text.storage_type(buffer.dtype)
+    constant = "" if buffer.kind in ("output", "workspace") else "const "
+    return f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer)};"
+
+
+def _weight(scope: Scope) -> int:
+    total = 0
+    pending = [scope]
+    while pending:
+        inside = pending.pop()
+        total += len(inside.values) + len(inside.effects) + 2
+        pending.extend(loop.scope for loop in inside.loops)
+    return total
+
+
+def _uses(item: Item) -> list[Value]:
+    """The values that an item needs, of whatever scope."""
+    if isinstance(item, Value):
+        return item.args
+    if isinstance(item, Effect):
+        return [*item.args, *([item.value] if item.value is not None else [])]
+    if isinstance(item, Call):
+        return []
+    found: list[Value] = []
+    pending = [item]
+    while pending:
+        loop = pending.pop()
+        for value in loop.scope.values:
+            found.extend(value.args)
+        for effect in loop.scope.effects:
+            found.extend(_uses(effect))
+        found.extend(r.operand for r in loop.reductions)
+        pending.extend(loop.scope.loops)
+    return found

@@ -1,0 +1,174 @@
+"""C source of a Program: translation units, and what the kernel has to be given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.graph import label
+from ..lowering.program import Buffer, Program
+from . import c_text
+from .blas import blas_table
+from .c_chunks import Chunks
+from .c_helpers import helpers_for
+from .c_library import Library
+from .render import render
+from .toolchain import Tier
+
+#: Straight-line statements from which on compile time is all that matters.
+HUGE = 20_000
+#: Beside so many straight-line statements loops are not worth the time that vectorising takes.
+MOSTLY_SCALAR = 5_000
+#: Loops shorter than this do not ask for vector code.
+WORTH_VECTORS = 16
+
+_INCLUDES = ("math.h", "stdbool.h", "stddef.h", "stdint.h", "string.h")
+
+
+@dataclass(frozen=True)
+class CSource:
+    """A kernel as C source.
+
+    Attributes
+    ----------
+    units
+        Translation units, to be compiled separately and linked.
+    tier
+        Which compiler flags suit it.
+    symbol
+        Name of the kernel ``int symbol(const void *const *in, void *const *out, void *workspace)``; beside it
+        there is ``size_t symbol_workspace(void)``.
+    captures
+        Captured arrays that follow the explicit inputs in ``in``, in this order.
+    constants
+        Read-only arrays that follow them: constants too large for the source, and the table of BLAS routines.
+    workspace_bytes
+        What ``symbol_workspace`` returns.
+    work
+        Estimated operations of a run.
+    libs
+        Flags for linking.
+    """
+
+    units: list[str]
+    tier: Tier
+    symbol: str
+    captures: list[np.ndarray[Any, Any]]
+    constants: list[np.ndarray[Any, Any]]
+    workspace_bytes: int
+    work: float
+    libs: tuple[str, ...] = field(default=("-lm",))
+
+    @property
+    def hidden(self) -> list[np.ndarray[Any, Any]]:
+        """What follows the explicit inputs in ``in``."""
+        return [*self.captures, *self.constants]
+
+    @property
+    def text(self) -> str:
+        """All units, for reading."""
+        return "\n".join(self.units)
+
+
+def generate(program: Program, symbol: str = "kernel") -> CSource:
+    """Write a program as C.
+
+    Parameters
+    ----------
+    program
+        From `symgrad.lowering.lower`.
+    symbol
+        Name of the C function.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If an operation has no C form; the NumPy backend has to answer then.
+
+    Examples
+    --------
+    >>> from symgrad.core.aval import Aval
+    >>> from symgrad.core.expr import InternTable
+    >>> from symgrad.core.graph import Graph
+    >>> from symgrad.lowering import lower
+    >>> x = InternTable().input(Aval((), "float64"), "x")
+    >>> print(generate(lower(Graph([x], [x * x + 1.0])), "f").units[0])  # doctest: +ELLIPSIS
+    /* f...
+    int f(const void *const *in, void *const *out, void *workspace) {
+    ...
+    """
+    names = c_text.Names([symbol, f"{symbol}_workspace", "lane", "lanes", "sg_fail", "workspace"])
+    for group in (program.inputs, program.captures, program.constants, program.tables, program.outputs,
+                  program.workspace):  # fmt: skip
+        for number, buffer in enumerate(group):
+            if buffer.host is None:
+                buffer.name = names.fresh(c_text.buffer_label(buffer, number))
+    first_free = len(program.inputs) + len(program.captures) + len(program.constants)
+    library = Library(first_free, program.workspace_bytes)
+    chunks = Chunks(program, symbol, names, library)
+    constants = [_frozen(b.array) for b in program.constants]
+    if library.routines:
+        table = blas_table()
+        assert table is not None
+        constants.append(table.pointers)
+    prelude = library.prelude()
+    units = []
+    for number, functions in enumerate(chunks.units):
+        last = number == len(chunks.units) - 1
+        kernel = chunks.kernel if last else ""
+        texts = [*functions, kernel]
+        units.append(
+            render(
+                "c_kernel.c.j2", title=c_text.comment_text(program.name), notes=_notes(program) if last else [],
+                includes=_INCLUDES, helpers=prelude + helpers_for(texts),
+                tables=[_table(b) for b in program.tables if any(b.name in text for text in texts)],
+                prototypes=chunks.prototypes if len(chunks.units) > 1 else [], functions=functions, kernel=kernel,
+                symbol=symbol, workspace_bytes=chunks.workspace_bytes,
+            )
+        )  # fmt: skip
+    captures = [b.node.params[0][1].array for b in program.captures]
+    return CSource(
+        units, _tier(program, chunks), symbol, captures, constants, chunks.workspace_bytes, _operations(program)
+    )
+
+
+def _operations(program: Program) -> float:
+    # A byte moved costs about half an operation.
+    return max(float(program.work.flops), program.work.bytes / 2)
+
+
+def _tier(program: Program, chunks: Chunks) -> Tier:
+    long_loops = any(c.extent >= WORTH_VECTORS for c in chunks.loops) or bool(program.root.calls)
+    if chunks.scalar_statements > HUGE:
+        return "huge"
+    return "vector" if long_loops and chunks.scalar_statements <= MOSTLY_SCALAR else "scalar"
+
+
+def _frozen(array: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
+    assert array is not None
+    return array
+
+
+def _notes(program: Program) -> list[str]:
+    """What the arguments are, for the head of the source."""
+    lines = []
+    position = 0
+    for role, buffers in (("", program.inputs), (" (captured)", program.captures), (" (constant)", program.constants)):
+        for buffer in buffers:
+            lines.append(f"in[{position}]: {_described(buffer)}{role}")
+            position += 1
+    lines += [f"out[{k}]: {_described(buffer)}" for k, buffer in enumerate(program.outputs)]
+    return [c_text.comment_text(line) for line in lines] if len(lines) <= 64 else []
+
+
+def _described(buffer: Buffer) -> str:
+    shape = f"[{', '.join(map(str, buffer.shape))}]" if buffer.shape else ""
+    return f"{label(buffer.node) or buffer.name}: {c_text.storage_type(buffer.dtype)}{shape}"
+
+
+def _table(buffer: Buffer) -> str:
+    assert buffer.array is not None
+    values = ", ".join(c_text.literal(v, buffer.dtype) for v in buffer.array.reshape(-1))
+    return f"static const {c_text.storage_type(buffer.dtype)} {buffer.name}[{buffer.size}] = {{{values}}};"

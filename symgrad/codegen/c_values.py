@@ -1,0 +1,190 @@
+"""C statements for single values and effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import CONST
+from ..core.op import Op
+from ..errors import UnsupportedOperationError
+from ..lowering.demand import identity_of
+from ..lowering.program import Buffer, Effect, Value
+from ..ops.c_types import c_type, modular
+from ..ops.reduction import prod, sum_
+from . import c_text
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class Context:
+    """What the statements of one C function share.
+
+    Attributes
+    ----------
+    names
+        Identifiers of the whole kernel.
+    used
+        Buffers whose pointers the statements need, by identity of the storage.
+    can_fail
+        Whether a statement may set ``sg_fail``.
+    """
+
+    def __init__(self, names: c_text.Names) -> None:
+        self.names = names
+        self.used: dict[int, Buffer] = {}
+        self.can_fail = False
+        self.texts: dict[Any, str] = {}
+
+    def memory(self, buffer: Buffer) -> str:
+        """The name of a buffer's pointer."""
+        storage = buffer.storage
+        self.used[id(storage)] = storage
+        return storage.name
+
+
+def operand(value: Value, like: np.dtype[Any] | None = None) -> str:
+    """Source of a value that was computed before: its name, or a constant."""
+    if value.kind != "literal":
+        return value.name
+    node = value.node
+    if node.op is not CONST:
+        return c_text.literal(identity_of(node), node.dtype)
+    array = node.value
+    assert array is not None
+    dtype = like if like is not None and node.aval.weak and like.kind == "f" else node.dtype
+    return c_text.literal(array.reshape(-1)[0], dtype)
+
+
+def expression(value: Value) -> str:
+    """Source of an element-wise operation on its operands."""
+    node = value.node
+    op, aval, c = node.op, node.aval, node.op.c
+    if not c:
+        raise UnsupportedOperationError(f"{op.name} has no C source; the NumPy backend computes it")
+    args = [arg.name if arg.kind != "literal" else operand(arg, _partner(value)) for arg in value.args]
+    single = aval.dtype is _FLOAT32 or aval.dtype == _FLOAT32
+    if isinstance(c, str):
+        if aval.dtype.kind == "b":
+            single = any([a.dtype == _FLOAT32 for a in node.args])
+        return c.format(*args, f="f" if single else "")
+    text = c(args, [a.aval for a in node.args], dict(node.params), aval)
+    return text.replace("{f}", "f" if single else "") if "{f}" in text else text
+
+
+def _partner(value: Value) -> np.dtype[Any] | None:
+    """The dtype that a Python number takes beside the other operands."""
+    node = value.node
+    if node.dtype.kind == "f":
+        return node.dtype
+    return next((a.dtype for a in node.args if not a.aval.weak and a.dtype.kind == "f"), None)
+
+
+def combine(op: Op, acc: str, value: str, dtype: np.dtype[Any]) -> str:
+    """Source of one step of a reduction; both operands are names."""
+    if op in (sum_, prod):
+        symbol = "+" if op is sum_ else "*"
+        if dtype.kind == "f":
+            return f"{acc} {symbol} {value}"
+        if dtype.kind == "b":
+            return f"({acc} {'||' if op is sum_ else '&&'} {value})"
+        wide = modular(dtype)
+        return f"({c_type(dtype)})(({wide}){acc} {symbol} ({wide}){value})"
+    assert isinstance(op.c, str)
+    text = op.c
+    if dtype.kind != "f":
+        # Only floats differ from themselves, and compilers warn where others are asked.
+        text = text.replace(" || {acc} != {acc}", "")
+    return f"({text.format(value, acc=acc)})"
+
+
+def statements(value: Value, context: Context) -> list[str]:
+    """The C statements that define a value."""
+    kind = value.kind
+    if kind in ("literal", "reduced"):
+        return []
+    if not value.name:
+        value.name = context.names.of(value.node) if kind != "load" else context.names.numbered()
+    name, dtype = value.name, value.dtype
+    if kind == "apply":
+        return [f"const {c_type(dtype)} {name} = {expression(value)};"]
+    if kind == "load":
+        assert value.buffer is not None
+        element = f"{context.memory(value.buffer)}[{c_text.position(value.index)}]"
+        return [f"const {c_type(dtype)} {name} = {element}{' != 0' if dtype.kind == 'b' else ''};"]
+    if kind == "fold":
+        return _fold(value, context)
+    assert kind == "gather"
+    assert value.buffer is not None
+    lines, where = picked(value.index, value.picks, value.args, context)
+    element = f"{context.memory(value.buffer)}[{where}]"
+    return [*lines, f"const {c_type(dtype)} {name} = {element}{' != 0' if dtype.kind == 'b' else ''};"]
+
+
+def _fold(value: Value, context: Context) -> list[str]:
+    op, dtype = value.node.op, value.dtype
+    kind = c_type(dtype)
+    args = [operand(arg) for arg in value.args]
+    if dtype.kind == "f" and op in (sum_, prod):
+        return [f"const {kind} {value.name} = {(' + ' if op is sum_ else ' * ').join(args)};"]
+    lines = []
+    acc = args[0]
+    for n, arg in enumerate(args[1:], 2):
+        name = value.name if n == len(args) else context.names.fresh(f"{value.name}_{n}")
+        lines.append(f"const {kind} {name} = {combine(op, acc, arg, dtype)};")
+        acc = name
+    return lines or [f"const {kind} {value.name} = {acc};"]
+
+
+def picked(
+    index: Any, picks: tuple[tuple[int, int], ...], args: list[Value], context: Context
+) -> tuple[list[str], str]:
+    """Statements that check computed positions, and the source of the position in memory."""
+    lines = []
+    parts = [c_text.position(index)] if index != (0, ()) else []
+    for (step, bound), arg in zip(picks, args, strict=True):
+        where = operand(arg)
+        if bound:
+            context.can_fail = True
+            outside, inside = context.names.fresh("outside"), context.names.fresh("at")
+            lines.append(f"const int {outside} = {where} < 0 || {where} >= {bound};")
+            lines.append(f"const int64_t {inside} = {outside} ? 0 : (int64_t){where};")
+            lines.append(f"sg_fail |= {outside};")
+            where = inside
+        parts.append(where if step == 1 else f"{step} * {where}")
+    return lines, " + ".join(parts) or "0"
+
+
+def effect_statements(effect: Effect, context: Context) -> list[str]:
+    """The C statements that write to memory."""
+    buffer = effect.buffer
+    name = context.memory(buffer)
+    if effect.kind == "fill":
+        return _fill(effect, name)
+    assert effect.value is not None
+    value = operand(effect.value)
+    lines: list[str] = []
+    where = c_text.position(effect.index)
+    if effect.kind == "store":
+        return [f"{name}[{where}] = {value};"]
+    if effect.kind == "scatter":
+        lines, where = picked(effect.index, effect.picks, effect.args, context)
+        op: Op = sum_
+    else:
+        assert effect.op is not None
+        op = effect.op
+    if buffer.dtype.kind == "f" and op is sum_:
+        return [*lines, f"{name}[{where}] += {value};"]
+    kind = c_type(buffer.dtype)
+    old = context.names.fresh("old")
+    step = combine(op, old, value, buffer.dtype)
+    return [*lines, f"const {kind} {old} = {name}[{where}];", f"{name}[{where}] = {step};"]
+
+
+def _fill(effect: Effect, name: str) -> list[str]:
+    buffer = effect.buffer
+    if effect.fill == 0:
+        return [f"memset({name}, 0, {buffer.nbytes});"]
+    value = c_text.literal(effect.fill, buffer.dtype)
+    return [f"for (long i = 0; i < {buffer.size}; ++i)", f"    {name}[i] = {value};"]

@@ -1,0 +1,169 @@
+"""Putting values, effects and reductions into scopes, and joining loops that run over adjacent memory."""
+
+from __future__ import annotations
+
+from .demand import Demand
+from .program import Buffer, Chain, Effect, Index, Loop, Scope, Value
+
+
+def build_tree(demand: Demand) -> Scope:
+    """The loop tree of everything that was demanded."""
+    root = Scope(0)
+    scopes: dict[Chain, Scope] = {(): root}
+    demand.values.sort(key=_seq)
+    demand.effects.sort(key=_seq)
+    _label_values(demand.values)
+    for value in demand.values:
+        if value.kind != "alias":
+            _scope(scopes, value.chain).values.append(value)
+    for effect in demand.effects:
+        _label_effect(effect)
+        _scope(scopes, effect.chain).effects.append(effect)
+    for reduction in demand.reductions:
+        reduction.operand = _resolved(reduction.operand)
+        _scope(scopes, reduction.chain)
+    loops = {chain: _loop_of(scopes, chain) for chain in scopes if chain}
+    for reduction in sorted(demand.reductions, key=lambda r: (r.target.seq, r.target.index)):
+        loops[reduction.chain].reductions.append(reduction)
+    root.calls.extend(sorted(demand.calls, key=lambda call: call.seq))
+    _set_lifetimes(demand)
+    _order_loops(scopes)
+    for loop in root.loops:
+        collapse(loop)
+    return root
+
+
+def _seq(item: Value | Effect) -> int:
+    return item.seq
+
+
+def _scope(scopes: dict[Chain, Scope], chain: Chain) -> Scope:
+    found = scopes.get(chain)
+    if found is None:
+        outer = _scope(scopes, chain[:-1])
+        found = scopes[chain] = Scope(len(chain))
+        label, bounds = chain[-1]
+        outer.loops.append(Loop(label, bounds, found))
+    return found
+
+
+def _loop_of(scopes: dict[Chain, Scope], chain: Chain) -> Loop:
+    scope = scopes[chain]
+    return next(loop for loop in scopes[chain[:-1]].loops if loop.scope is scope)
+
+
+def _order_loops(scopes: dict[Chain, Scope]) -> None:
+    for scope in scopes.values():
+        if len(scope.loops) > 1:
+            scope.loops.sort(key=lambda loop: (loop.label, loop.range))
+
+
+def _resolved(value: Value) -> Value:
+    while value.kind == "alias":
+        (value,) = value.args
+    return value
+
+
+def _label_values(values: list[Value]) -> None:
+    for value in values:
+        args = value.args
+        if value.kind == "reduced":
+            assert value.reduction is not None
+            value.label = value.reduction.chain[len(value.chain)][0] + 1
+            continue
+        label = value.label
+        depth = len(value.chain)
+        for n, arg in enumerate(args):
+            if arg.kind == "alias":
+                arg = args[n] = _resolved(arg)
+            if arg.label > label and len(arg.chain) == depth:
+                label = arg.label
+            arg.uses += 1
+        value.label = label
+
+
+def _label_effect(effect: Effect) -> None:
+    if effect.value is not None:
+        effect.value = _resolved(effect.value)
+    effect.args = [_resolved(arg) for arg in effect.args]
+    for value in (*effect.args, *((effect.value,) if effect.value is not None else ())):
+        value.uses += 1
+        if len(value.chain) == len(effect.chain):
+            effect.label = max(effect.label, value.label)
+
+
+def _set_lifetimes(demand: Demand) -> None:
+    touched: list[tuple[Buffer, int]] = []
+    for effect in demand.effects:
+        touched.append((effect.buffer, effect.chain[0][0] if effect.chain else effect.label))
+    for value in demand.values:
+        if value.buffer is not None:
+            touched.append((value.buffer, value.chain[0][0] if value.chain else value.label))
+    for call in demand.calls:
+        touched.extend((b, call.label) for b in (call.out, *call.operands))
+    seen: set[int] = set()
+    for buffer, label in touched:
+        if id(buffer) not in seen:
+            seen.add(id(buffer))
+            buffer.born = buffer.dies = label
+        buffer.born = min(buffer.born, label)
+        buffer.dies = max(buffer.dies, label)
+
+
+# ------------------------------------------------------------------------------------------ joining loops
+
+
+def collapse(loop: Loop) -> None:
+    """Join a loop with the only loop inside it as long as both run through memory like one, at any depth."""
+    pending = [loop]
+    while pending:
+        outer = pending.pop()
+        while _joins(outer):
+            _join(outer)
+        pending.extend(outer.scope.loops)
+
+
+def _joins(outer: Loop) -> bool:
+    scope = outer.scope
+    if len(scope.loops) != 1 or scope.values or scope.effects or outer.range[0] != 0 or outer.reductions:
+        return False
+    inner = scope.loops[0]
+    if inner.range[0] != 0:
+        return False
+    axis, n = scope.depth - 1, inner.extent
+    return all(_is_adjacent(item.index, axis, n) for item in _indexed(inner.scope))
+
+
+def _is_adjacent(index: Index, axis: int, n: int) -> bool:
+    terms = dict(index[1])
+    return terms.get(axis, 0) == n * terms.get(axis + 1, 0)
+
+
+def _indexed(scope: Scope) -> list[Value | Effect]:
+    found: list[Value | Effect] = []
+    pending = [scope]
+    while pending:
+        inside = pending.pop()
+        found.extend(inside.values)
+        found.extend(inside.effects)
+        pending.extend(loop.scope for loop in inside.loops)
+    return found
+
+
+def _join(outer: Loop) -> None:
+    inner = outer.scope.loops[0]
+    axis = outer.scope.depth - 1
+    pending = [inner]
+    while pending:
+        loop = pending.pop()
+        loop.scope.depth -= 1
+        for reduction in loop.reductions:
+            reduction.last -= 1
+            reduction.first -= reduction.first > axis
+        for item in (*loop.scope.values, *loop.scope.effects):
+            offset, terms = item.index
+            item.index = (offset, tuple([(a - (a > axis), c) for a, c in terms if a != axis]))
+        pending.extend(loop.scope.loops)
+    outer.range = (0, outer.extent * inner.extent)
+    outer.reductions = inner.reductions
+    outer.scope = inner.scope
