@@ -54,8 +54,7 @@ class Spec:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
-        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "shape", tuple(np.atleast_1d(self.shape).tolist()))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
 
     @property

@@ -88,7 +88,7 @@ INPUT = register(Op("input", "leaf", "An argument of the graph.", _no_rule))
 CONST = register(Op("const", "leaf", "A constant.", _no_rule))
 CAPTURE = register(Op("capture", "leaf", "A captured array, read anew at every call.", _no_rule))
 
-OPERATORS: dict[str, Callable[..., Any]] = {}
+OPERATORS: dict[str, Callable[..., Expr]] = {}
 """Python's operators on expressions; filled by the operations that implement them."""
 
 

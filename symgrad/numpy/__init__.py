@@ -7,7 +7,7 @@ Everything else is NumPy's own: ``symgrad.numpy.sin is numpy.sin``. Use it as ``
 ...     matrix = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 ...     return np.sum(matrix @ np.array([1.0, 2.0]))
 >>> sg.grad(rotated)(0.0)
-np.float64(-1.0)
+-1.0
 """
 
 from __future__ import annotations

@@ -52,3 +52,14 @@ def _astype(x: Any, dtype: Any, *args: Any, **kw: Any) -> Expr:
 
 implements("astype", np.astype)(_astype)
 METHODS["astype"] = _astype
+
+
+def _infer_number(avals: tuple[Aval, ...]) -> Aval:
+    return make_aval((), avals[0].dtype, True)
+
+
+python_number: Op = linear(
+    "python_number", doc="The value as a Python number, which adapts to the dtype of its partners.",
+    infer=_infer_number, numpy="+{0}", lowering="elementwise", c="{0}", text="{0}", latex="{0}",
+    transposes=[lambda ct, out, x: cast(ct, x.dtype)], samples=[Sample(((-3.0, 3.0),), ((),))],
+)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.aval import BOOL, FLOAT64
 from ..core.expr import OPERATORS, Expr
 from ..core.op import Op, Sample
 from .c_types import by_kind, comparison
-from .define import UFUNCS, as_exprs, nondiff
+from .define import UFUNCS, as_exprs, cast, nondiff
 
 _TWO = [Sample(((-3.0, 3.0), (-3.0, 3.0))), Sample(((-3, 3, "int"), (-3, 3, "int")))]
 _BOOLS = [Sample(("bool", "bool"))]
@@ -96,5 +97,48 @@ _on_bools("bitwise_and", "logical_and")
 _on_bools("bitwise_or", "logical_or")
 _on_bools("bitwise_xor", "logical_xor")
 _on_bools("invert", "logical_not")
+
+
+def as_condition(c: Expr) -> Expr:
+    """A bool expression of the truth of ``c``."""
+    return c if c.dtype == BOOL else not_equal(c, 0)
+
+
+def _of_conditions(op: Op) -> None:
+    """The logical ops work on bools alone; numbers are turned into their truth before."""
+
+    def call(*operands: Any, weak_ok: bool = False) -> Expr:
+        return op(*[as_condition(x) for x in as_exprs(*operands)])
+
+    UFUNCS[op.name] = call
+
+
+for _op in (logical_and, logical_or, logical_xor, logical_not):
+    _of_conditions(_op)
+
+
+def _unfit(x: Expr, partner: Expr) -> bool:
+    """Whether ``x`` is a Python integer that the integer dtype of its partner cannot hold."""
+    if not (x.aval.weak and x.value is not None and partner.dtype.kind in "iu" and not partner.aval.weak):
+        return False
+    limits = np.iinfo(partner.dtype)
+    return not limits.min <= x.value <= limits.max
+
+
+def _exact_for_integers(op: Op) -> None:
+    """NumPy compares integers with any Python integer as it is, even one that their dtype cannot hold."""
+    within = UFUNCS[op.name]
+
+    def call(*operands: Any, weak_ok: bool = False) -> Expr:
+        x, y = as_exprs(*operands)
+        if _unfit(x, y) or _unfit(y, x):
+            return op(cast(x, FLOAT64), cast(y, FLOAT64))
+        return within(x, y, weak_ok=weak_ok)  # type: ignore[no-any-return]
+
+    UFUNCS[op.name] = call
+
+
+for _op in (less, less_equal, greater, greater_equal, equal, not_equal):
+    _exact_for_integers(_op)
 
 OPERATORS.update(less=less, less_equal=less_equal, greater=greater, greater_equal=greater_equal)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.aval import Aval, broadcast_shapes, make_aval, normalize_axis, promote
 from ..core.expr import OPERATORS, Expr
-from ..core.op import Sample
+from ..core.op import Op, Sample
 from ..errors import ShapeError
 from .define import FUNCTIONS, METHODS, UFUNCS, as_exprs, bilinear, implements, promoted, strengthen
 from .indexing import diagonal
@@ -53,7 +53,7 @@ def _right(ct: Expr, out: Expr, a: Expr, b: Expr) -> Expr:
     return unbroadcast(matmul(matrix_transpose(a), ct), b.shape)
 
 
-matmul = bilinear(
+matmul: Op = bilinear(
     "matmul", infer=_infer_matmul, numpy="np.matmul({0}, {1})", transposes=[_left, _right], out=True,
     doc="Matrix product; vectors (at most one operand has more than two axes then) are rows or columns as needed.",
     text="{0} @ {1}", latex="{0} {1}", precedence=60,

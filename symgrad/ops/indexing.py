@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.aval import INT64, Aval, broadcast_shapes, make_aval, normalize_axis
 from ..core.expr import Expr
-from ..core.op import Sample
+from ..core.op import Op, Sample
 from ..errors import DtypeError, ShapeError, TraceError, UnsupportedOperationError
 from .define import (
     FUNCTIONS,
@@ -68,7 +68,7 @@ def _scatter_transpose(
     return gather(ct, *index, axes=axes) if which == 0 else None
 
 
-gather = linear(
+gather: Op = linear(
     "gather", doc="Elements of the first argument at integer positions along some axes.", infer=_infer_gather,
     variadic=True, transposes=[_gather_transpose],
     numpy=lambda args, avals, params: _gather_source(args, avals, params["axes"]),
@@ -76,7 +76,7 @@ gather = linear(
              Sample(((-3.0, 3.0), (0, 2, "int")), ((2, 3), (2, 2)), {"axes": (1,)}),
              Sample(((-3.0, 3.0), (0, 2, "int"), (0, 2, "int")), ((3, 4, 3), (2,), (2,)), {"axes": (0, 2)})],
 )
-scatter_add = linear(
+scatter_add: Op = linear(
     "scatter_add", doc="Zeros into which values are added at integer positions: the adjoint of gather.",
     infer=_infer_scatter, variadic=True, transposes=[_scatter_transpose],
     numpy=lambda args, avals, params: (
@@ -172,7 +172,11 @@ def _as_entries(part: Any) -> list[Any]:
 
 def _basic(x: Expr, parts: list[Any]) -> tuple[Expr, list[Any]]:
     """Apply the slices, ints and Nones; what is left is None (whole axis) or an integer array per axis."""
-    starts, sizes, steps, shape, remaining = [], [], [], [], []
+    starts: list[int] = []
+    sizes: list[int] = []
+    steps: list[int] = []
+    shape: list[int] = []
+    remaining: list[Any] = []
     axis = 0
     has_arrays = any(isinstance(p, (np.ndarray, Expr)) for p in parts)
     for part in parts:

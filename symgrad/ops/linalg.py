@@ -74,7 +74,7 @@ def _solve_jvp(tangents: Tangents, out: Expr, a: Expr, b: Expr) -> Expr | None:
     return None if residual is None else solve(a, residual)
 
 
-solve = custom(
+solve: Op = custom(
     "solve", doc="Solution x of a x = b for square matrices a and columns b.", infer=_infer_solve,
     numpy="np.linalg.solve({0}, {1})", jvp=_solve_jvp,
     transposes=[None, lambda ct, out, a, b: unbroadcast(solve(matrix_transpose(a), ct), b.shape)],
@@ -96,7 +96,7 @@ def _triangular_transpose(ct: Expr, out: Expr, a: Expr, b: Expr, lower: bool, tr
     return unbroadcast(solve_triangular(a, ct, lower=lower, trans=not trans), b.shape)
 
 
-solve_triangular = custom(
+solve_triangular: Op = custom(
     "solve_triangular", doc="Solution x of a x = b (aᵀ x = b with trans) that reads one triangle of a.",
     infer=_infer_solve, numpy="rt.solve_triangular({0}, {1}, {lower}, {trans})", jvp=_triangular_jvp,
     transposes=[None, _triangular_transpose], latex="{0}^{{-1}} {1}",
@@ -111,7 +111,7 @@ def _inv_jvp(tangents: Tangents, out: Expr, a: Expr) -> Expr | None:
     return -matmul(matmul(out, da), out)
 
 
-inv = custom(
+inv: Op = custom(
     "inv", doc="Inverse of square matrices.", infer=_infer_square, numpy="np.linalg.inv({0})", jvp=_inv_jvp,
     latex="{0}^{{-1}}", samples=[Sample((_well,), ((3, 3),))],
 )
@@ -163,7 +163,7 @@ det = custom(
     "det", doc="Determinant of square matrices.", infer=_infer_scalar, numpy="np.linalg.det({0})", jvp=_det_jvp,
     latex=r"\det {0}", samples=[Sample((_well,), ((3, 3),))],
 )
-cofactor = custom(
+cofactor: Op = custom(
     "cofactor", doc="Matrix of cofactors, the gradient of the determinant, also where the matrix is singular.",
     infer=_infer_square, numpy="rt.cofactor({0})", jvp=_cofactor_jvp, latex=r"\operatorname{{cof}} {0}",
     samples=[Sample((_well,), ((3, 3),))],

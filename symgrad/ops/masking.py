@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..core.op import Sample
+from ..core.op import Op, Sample
 from .define import INFER, linear
 
-keep = linear(
+keep: Op = linear(
     "keep",
     doc="The value where the condition holds, elsewhere an exact zero that infinities cannot turn into NaN.",
     infer=INFER["select"],

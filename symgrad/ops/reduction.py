@@ -12,7 +12,7 @@ from ..core.expr import Expr
 from ..core.op import Op, Sample, register
 from ..errors import ShapeError
 from .arithmetic import root, square
-from .comparison import equal, isnan, logical_or
+from .comparison import as_condition, equal, isnan, logical_or
 from .define import (
     ACCUMULATIONS,
     FUNCTIONS,
@@ -30,7 +30,7 @@ from .define import (
     strengthen,
 )
 from .masking import keep
-from .selection import as_condition, where
+from .selection import where
 from .shaping import broadcast_to, concatenate, ravel, reshape, slice_axis
 
 Axes = tuple[int, ...]
@@ -154,7 +154,7 @@ def _shifted(x: Expr, axis: int, reverse: bool, fill: float) -> Expr:
     return concatenate(*((rest, edge) if reverse else (edge, rest)), axis=axis)
 
 
-cumprod = custom(
+cumprod: Op = custom(
     "cumprod", doc="Running product along an axis, optionally from the end, optionally without the element itself.",
     infer=_infer_running, numpy="rt.cumprod({0}, {axis}, {reverse}, {exclusive})", jvp=_cumprod_jvp,
     samples=[Sample(((-2.0, 2.0),), ((5,),), {"axis": 0, "reverse": False, "exclusive": False}),
@@ -176,14 +176,14 @@ def _scan_transpose(ct: Expr, out: Expr, a: Expr, b: Expr, axis: int, reverse: b
     return linear_scan(_shifted(a, axis, not reverse, 0.0), ct, axis=axis, reverse=not reverse)
 
 
-linear_scan = custom(
+linear_scan: Op = custom(
     "linear_scan", doc="The recurrence y[k] = a[k] y[k-1] + b[k] along an axis, starting from 0.",
     infer=_infer_running, numpy="rt.linear_scan({0}, {1}, {axis}, {reverse})", jvp=_scan_jvp,
     transposes=[None, _scan_transpose],
     samples=[Sample(((-1.5, 1.5), (-2.0, 2.0)), ((5,), (5,)), {"axis": 0, "reverse": False}),
              Sample(((-1.5, 1.5), (-2.0, 2.0)), ((3, 4), (3, 4)), {"axis": 1, "reverse": True})],
 )
-cumsum = linear(
+cumsum: Op = linear(
     "cumsum", doc="Running sum along an axis, optionally from the end.", infer=_infer_running,
     numpy="rt.cumsum({0}, {axis}, {reverse})",
     transposes=[lambda ct, out, x, axis, reverse: cumsum(ct, axis=axis, reverse=not reverse)],

@@ -142,8 +142,8 @@ def _complete_pivoting(a: Array) -> tuple[Array, Array, Array, float]:
     n = len(a)
     lu, rows, cols, sign = np.array(a), np.arange(n), np.arange(n), 1.0
     for k in range(n):
-        i, j = np.unravel_index(np.argmax(np.abs(lu[k:, k:])), (n - k, n - k))
-        i, j = i + k, j + k
+        largest = int(np.argmax(np.abs(lu[k:, k:])))
+        i, j = largest // (n - k) + k, largest % (n - k) + k
         if i != k:
             lu[[k, i]], rows[[k, i]], sign = lu[[i, k]], rows[[i, k]], -sign
         if j != k:

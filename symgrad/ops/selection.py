@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.aval import BOOL
 from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .c_types import by_kind
@@ -43,11 +42,6 @@ where = linear(
     transposes=[None, lambda ct, out, c, a, b: keep(c, ct), lambda ct, out, c, a, b: keep(logical_not(c), ct)],
     samples=[Sample(("bool", (-3.0, 3.0), (-3.0, 3.0)))],
 )
-
-
-def as_condition(c: Expr) -> Expr:
-    """A bool expression of the truth of ``c``."""
-    return c if c.dtype == BOOL else UFUNCS["not_equal"](c, 0)
 
 
 @implements(np.where)

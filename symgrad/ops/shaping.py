@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.aval import Aval, broadcast_shapes, make_aval, normalize_axes, normalize_axis
 from ..core.expr import Expr
-from ..core.op import Sample
+from ..core.op import Op, Sample
 from ..errors import DtypeError, ShapeError
 from .define import FUNCTIONS, METHODS, as_exprs, cast, implements, linear, promoted, strengthen
 
@@ -23,7 +23,7 @@ def _infer_reshape(avals: tuple[Aval, ...], shape: Shape) -> Aval:
     return make_aval(shape, avals[0].dtype)
 
 
-reshape = linear(
+reshape: Op = linear(
     "reshape", doc="The same elements in another shape, in C order.", infer=_infer_reshape,
     numpy="np.reshape({0}, {shape})", lowering="view",
     transposes=[lambda ct, out, x, shape: reshape(ct, shape=x.shape)],
@@ -41,7 +41,7 @@ def inverse_permutation(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
-transpose = linear(
+transpose: Op = linear(
     "transpose", doc="The same elements with the axes in another order.", infer=_infer_transpose,
     numpy=lambda args, avals, params: (
         f"{args[0]}.T" if params["axes"] == (1, 0) else f"np.transpose({args[0]}, {params['axes']})"
@@ -60,7 +60,7 @@ def _infer_broadcast(avals: tuple[Aval, ...], shape: Shape) -> Aval:
     return make_aval(shape, avals[0].dtype)
 
 
-broadcast_to = linear(
+broadcast_to: Op = linear(
     "broadcast_to", doc="The array repeated along new or length-one axes.", infer=_infer_broadcast,
     numpy="np.broadcast_to({0}, {shape})", lowering="view",
     transposes=[lambda ct, out, x, shape: unbroadcast(ct, x.shape)],
@@ -105,7 +105,7 @@ def _slice_text(start: int, size: int, step: int, n: int) -> str:
     return f"{low}:{high}:{step}"
 
 
-take_slice = linear(
+take_slice: Op = linear(
     "slice", doc="Elements at evenly spaced positions along each axis.", infer=_infer_slice, numpy=_slice_source,
     lowering="view",
     transposes=[lambda ct, out, x, starts, sizes, steps: put_slice(ct, shape=x.shape, starts=starts, steps=steps)],
@@ -118,7 +118,7 @@ def _infer_put_slice(avals: tuple[Aval, ...], shape: Shape, starts: Shape, steps
     return make_aval(shape, avals[0].dtype)
 
 
-put_slice = linear(
+put_slice: Op = linear(
     "put_slice", doc="Zeros with the value written at evenly spaced positions: the adjoint of slice.",
     infer=_infer_put_slice, numpy="rt.unslice({0}, {shape}, {starts}, {steps})",
     transposes=[

@@ -57,7 +57,7 @@ log1p = _unary(
     latex=r"\operatorname{{log1p}}\left({0}\right)",
 )
 sin = _unary(np.sin, "Sine.", lambda out, x: cos(x), -3.0, 3.0)
-cos = _unary(np.cos, "Cosine.", lambda out, x: negative(sin(x)), -3.0, 3.0)
+cos: Op = _unary(np.cos, "Cosine.", lambda out, x: negative(sin(x)), -3.0, 3.0)
 tan = _unary(np.tan, "Tangent.", lambda out, x: square(out) + 1.0, -1.2, 1.2)
 arcsin = _unary(
     np.arcsin, "Inverse sine.", lambda out, x: reciprocal(sqrt((1.0 - x) * (1.0 + x))), -0.9, 0.9,
@@ -67,9 +67,9 @@ arccos = _unary(
 )
 arctan = _unary(np.arctan, "Inverse tangent.", lambda out, x: reciprocal(square(x) + 1.0), -3.0, 3.0)
 sinh = _unary(np.sinh, "Hyperbolic sine.", lambda out, x: cosh(x), -2.0, 2.0)
-cosh = _unary(np.cosh, "Hyperbolic cosine.", lambda out, x: sinh(x), -2.0, 2.0)
-tanh = _unary(np.tanh, "Hyperbolic tangent.", lambda out, x: sech2(x), -2.0, 2.0)
-sech2 = elementwise(
+cosh: Op = _unary(np.cosh, "Hyperbolic cosine.", lambda out, x: sinh(x), -2.0, 2.0)
+tanh: Op = _unary(np.tanh, "Hyperbolic tangent.", lambda out, x: sech2(x), -2.0, 2.0)
+sech2: Op = elementwise(
     "sech2", numpy="rt.sech2({0})", doc="Square of the hyperbolic secant, the derivative of tanh.",
     partials=[lambda out, x: tanh(x) * out * -2.0], c="sg_sech2{f}({0})",
     text="sech({0})**2", latex=r"\operatorname{{sech}}^{{2}}\left({0}\right)", precedence=80,
@@ -123,7 +123,7 @@ logaddexp2 = elementwise(
     c="sg_logaddexp2{f}({0}, {1})", latex=r"\operatorname{{logaddexp2}}\left({0}, {1}\right)",
     samples=[Sample(((-3.0, 3.0), (-3.0, 3.0)))],
 )
-expit = elementwise(
+expit: Op = elementwise(
     "expit", special="expit", doc="Logistic function 1 / (1 + exp(-x)).",
     partials=[lambda out, x: multiply(out, expit(negative(x)))], c="sg_expit{f}({0})",
     latex=r"\sigma\left({0}\right)", samples=[Sample(((-4.0, 4.0),))],
@@ -161,7 +161,7 @@ def _c_bessel(args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any]
     return f"sg_spherical_jn{{f}}({params['n']}, {args[0]})"
 
 
-spherical_jn = elementwise(
+spherical_jn: Op = elementwise(
     "spherical_jn", numpy="rt.spherical_jn({n}, {0})",
     doc="Spherical Bessel function of order n; order 0 is sin(z)/z, with value 1 at 0.",
     partials=[_bessel_partial], c=_c_bessel, latex=r"j_{{{n}}}\left({0}\right)", text="j{n}({0})",

@@ -322,7 +322,7 @@ def _nested_spec(argument: Any, avals: Any) -> Any:
     """
     kind = type(argument)
     if kind in (tuple, list):
-        return InputSpec(kind.__name__, items=tuple([_nested_spec(a, avals) for a in argument]))
+        return InputSpec("tuple" if kind is tuple else "list", items=tuple([_nested_spec(a, avals) for a in argument]))
     if kind is dict:
         keys = tuple(argument)
         if list(keys) != sorted(keys):

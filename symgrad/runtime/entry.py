@@ -18,8 +18,8 @@ from ..errors import CompilerError, PerformanceWarning, UnsupportedOperationErro
 from .specs import DispatcherLike, InputSpec, OutputSpec
 
 if TYPE_CHECKING:
+    from .. import lowering
     from ..codegen import c_source, cache, cache_folder, numpy_source
-    from ..lowering import lower as lowering
     from . import native
 else:
     # Code generators and the compiler are loaded when the first function needs them.
@@ -27,7 +27,7 @@ else:
     c_source = lazy_import("symgrad.codegen.c_source")
     cache = lazy_import("symgrad.codegen.cache")
     cache_folder = lazy_import("symgrad.codegen.cache_folder")
-    lowering = lazy_import("symgrad.lowering.lower")
+    lowering = lazy_import("symgrad.lowering")
     native = lazy_import("symgrad.runtime.native")
 
 GIL_WORK = 20_000

@@ -12,6 +12,7 @@ from ..core.expr import Expr, InternTable
 from ..core.graph import Graph, substitute
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..errors import DtypeError, ShapeError, TraceError
+from ..ops.casting import python_number
 from ..ops.define import cast
 from ..ops.shaping import broadcast_to
 from ..tracing.naming import label_variables
@@ -185,7 +186,11 @@ def _scalar(value: Any, table: InternTable, name: str) -> Expr:
 
 def _as_argument(gradient: Expr | None, argument: Expr) -> Expr:
     """A gradient in the shape and dtype of its argument."""
-    return zeros(argument) if gradient is None else cast(gradient, argument.dtype)
+    if gradient is None:
+        return zeros(argument)
+    if argument.aval.weak:
+        return gradient if gradient.aval.weak else python_number(gradient)
+    return cast(gradient, argument.dtype)
 
 
 def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: list[str]) -> tuple[Any, Any]:

@@ -227,7 +227,7 @@ class Tracer:
         _binary("greater"),
         _binary("greater_equal"),
     )
-    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
 
     def __pos__(self) -> Any:
@@ -330,7 +330,7 @@ class ArrayTracer(Tracer):
     """A traced array: a tracer with length, iteration and indexing."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __len__(self) -> int:
         return self.expr.aval.shape[0]

@@ -198,6 +198,7 @@ EXACT_RULES: list[Rule] = [
     _exact("slice(x)", _slice_of_joined, "", operand="concatenate"),
     _exact("sum(x)", _sum_of_ones, ""),
     _exact("astype(x)", _cast_same, ""),
+    _exact("python_number(x)", _cast_same, ""),
 ]
 
 MASKED_RULES: list[Rule] = [
