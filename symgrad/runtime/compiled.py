@@ -129,7 +129,7 @@ class Compiled:
         use_c = self._wants_c(entry)
         fresh = use_c and entry.kernel is None
         result = entry.call(leaves, use_c)
-        if fresh and entry.kernel is not None:
+        if fresh and entry.kernel is not None and entry.stands_alone:
             self._install(entry, args, kwargs)
         return result
 
@@ -260,7 +260,7 @@ class Compiled:
         if kind not in ("numpy", "c"):
             raise ValueError(f"source must be 'numpy' or 'c', not {kind!r}")
         entry = self._chosen(args, kwargs)
-        return entry.numpy_code().source if kind == "numpy" else "\n".join(entry.c_code().units)
+        return entry.numpy_code().source if kind == "numpy" else entry.c_code().text
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         if args or kwargs:

@@ -53,6 +53,7 @@ class Entry:
         self.calls = 0
         self.seconds: dict[str, float] = {}
         self.kernel: DispatcherLike | None = None
+        self._copies: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         self.c_failed: str | None = None
         self._numpy: Callable[..., tuple[Any, ...]] | None = None
         self._csource: c_source.CSource | None = None
@@ -89,6 +90,8 @@ class Entry:
         self.calls += 1
         if use_c and self.build():
             assert self.kernel is not None
+            for array, copy in self._copies:
+                np.copyto(copy, array)
             flat = self.kernel(*[_contiguous(leaf) for leaf in leaves])
         else:
             flat = self.run_numpy(*leaves)
@@ -107,8 +110,6 @@ class Entry:
 
     def build(self) -> bool:
         """Have a C kernel; False, after one warning, where that cannot be."""
-        if self.kernel is not None:
-            return True
         with self._lock:
             if self.kernel is None and self.c_failed is None:
                 try:
@@ -129,9 +130,17 @@ class Entry:
         path = cache.get_or_build(code.units, code.tier, libs=code.libs)
         self.seconds["compile"] = time.perf_counter() - start
         self._loaded = native.load_kernel(path, code.symbol)
-        self._hidden = [*self.captures, *code.constants]
+        # Kernels read captured arrays where they are; those of another layout are copied before each call.
+        taken = [_contiguous(a) for a in code.captures]
+        self._copies = [(a, t) for a, t in zip(code.captures, taken, strict=True) if a is not t]
+        self._hidden = [*taken, *code.constants]
         inputs = [input_spec(aval) for aval in self.avals]
         self.kernel = self.dispatcher(inputs, "tuple", self.run_numpy)
+
+    @property
+    def stands_alone(self) -> bool:
+        """True where the kernel needs nothing done before a call."""
+        return not self._copies
 
     def dispatcher(
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]

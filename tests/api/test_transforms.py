@@ -85,6 +85,21 @@ class TestGrad:
         weights[0] = 7.0
         np.testing.assert_array_equal(g(np.ones(2)), [7.0, 2.0])
 
+    def test_captured_arrays_of_any_layout(self):
+        table = np.arange(12.0).reshape(6, 2)
+        for column in (table[:, 1], table[::-2, 0], np.arange(3.0).astype(">f8"), np.asfortranarray(table).T[0]):
+            g = sg.grad(lambda s, column=column: np.sum(s * column))
+            for _ in range(3):
+                assert g(1.0) == np.sum(column)
+        table[:, 1] = 1.0
+        g = sg.grad(lambda s: np.sum(s * table[:, 1]))
+        assert [g(1.0) for _ in range(3)] == [6.0, 6.0, 6.0]
+        column = table[:, 1]
+        g = sg.grad(lambda s: np.sum(s * column))
+        assert [g(1.0) for _ in range(3)] == [6.0, 6.0, 6.0]
+        table[0, 1] = 5.0
+        assert g(1.0) == 10.0
+
     def test_arguments_of_any_layout(self):
         g = sg.grad(lambda x: np.sum(np.arange(6.0).reshape(2, 3) * x))
         expected = np.arange(6.0).reshape(2, 3)
