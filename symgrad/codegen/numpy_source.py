@@ -195,11 +195,12 @@ class _Writer:
         if picked is not None:
             return picked, _ATOM
         args = self._typed(node, [self.texts[a.id][0] for a in node.args])
-        source = op.source(args, avals, dict(node.params))
-        if not source.startswith(_CALLS):
+        params = dict(node.params)
+        shape_of_source = op.source([f"a{k}" for k in range(len(args))], avals, params)
+        if not shape_of_source.startswith(_CALLS):
             # An index or attribute is appended to an operand, which must bind tighter.
-            source = op.source([self._operand(a, _ATOM - 1, 0) for a in node.args], avals, dict(node.params))
-        return source, _ATOM
+            args = [self._operand(a, _ATOM - 1, 0) for a in node.args]
+        return op.source(args, avals, params), _ATOM
 
     @staticmethod
     def _is_element(node: Expr) -> bool:

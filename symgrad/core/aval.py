@@ -124,12 +124,23 @@ def aval_of(value: Any) -> Aval:
         return make_aval((), INT64, True)
     array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
     dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
+    require_supported(dtype)
+    return make_aval(tuple(array.shape), dtype)
+
+
+def require_supported(dtype: np.dtype[Any]) -> None:
+    """Refuse what symgrad does not compute with: complex numbers, text, objects, extended precision.
+
+    Raises
+    ------
+    DtypeError
+        If the dtype is neither real floating point, integer nor bool.
+    """
     if dtype.kind not in _SUPPORTED_KINDS or dtype.itemsize > 8:
         raise DtypeError(
             f"a value of dtype {dtype} cannot be traced: symgrad works on real floating point (up to float64), "
             "integer and bool arrays.\n  Convert it first, for example with .astype(float)."
         )
-    return make_aval(tuple(array.shape), dtype)
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:

@@ -11,7 +11,7 @@ from ..core.expr import OPERATORS, Expr
 from ..core.op import Op, Sample
 from .c_types import by_kind, power_source, wrapping
 from .comparison import less, logical_and, logical_not, logical_or, not_equal
-from .define import UFUNCS, constant_like, elementwise, nondiff
+from .define import UFUNCS, as_exprs, cast, constant_like, elementwise, nondiff, resolve_for
 from .masking import keep
 
 _ANY = Sample(((-3.0, 3.0),))
@@ -136,7 +136,7 @@ remainder = elementwise(
 )
 fmod = elementwise(
     "fmod", ufunc=np.fmod, doc="Remainder with the sign of the dividend.",
-    partials=[lambda out, x, y: 1, lambda out, x, y: negative(UFUNCS["trunc"](x / y))],
+    partials=[lambda out, x, y: 1, lambda out, x, y: negative(UFUNCS["rint"]((x - out) / y))],
     c=by_kind("fmod{f}({0}, {1})", "sg_ifmod_{s}({0}, {1})"), samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
 )
 copysign: Op = elementwise(
@@ -150,27 +150,62 @@ signbit = nondiff(
 )
 
 
-def _positive(x: Any, weak_ok: bool = False) -> Any:
-    return x
+def _through(name: str, ufunc: np.ufunc, then: Any) -> None:
+    """A ufunc that is made of others, once its operand has the dtype in which NumPy runs it."""
+
+    def call(x: Any, weak_ok: bool = False) -> Expr:
+        value = as_exprs(x)[0]
+        dtype = resolve_for(ufunc, [value])[0]
+        return then(value if value.dtype == dtype else cast(value, dtype))  # type: ignore[no-any-return]
+
+    UFUNCS[name] = call
 
 
-def _degrees(factor: float) -> Any:
-    def call(x: Any, weak_ok: bool = False) -> Any:
-        return UFUNCS["multiply"](x, factor)
+def _scaling(number: float, by: float) -> Any:
+    """Multiply by a quotient that is rounded in the dtype of the operand, as NumPy's is."""
+
+    def scaled(x: Expr) -> Expr:
+        if x.dtype == np.float16:
+            return cast(scaled(cast(x, np.float32)), np.float16)
+        kind = x.dtype.type
+        return x * float(kind(number) / kind(by))
+
+    return scaled
+
+
+for _ufunc in (np.positive, np.conjugate):
+    _through(_ufunc.__name__, _ufunc, lambda x: x)
+_through("fabs", np.fabs, absolute)
+for _ufunc in (np.deg2rad, np.radians):
+    _through(_ufunc.__name__, _ufunc, _scaling(np.pi, 180.0))
+for _ufunc in (np.rad2deg, np.degrees):
+    _through(_ufunc.__name__, _ufunc, _scaling(180.0, np.pi))
+
+
+def _power_operator(within: Any) -> Any:
+    """On arrays, Python's ``**`` is NumPy's sqrt and square where the exponent is the number ½ or 2."""
+
+    def call(x: Any, y: Any, weak_ok: bool = False) -> Expr:
+        base, exponent = as_exprs(x, y)
+        n = _exponent_value(exponent) if weak_ok and base.ndim else None
+        if n == 0.5:
+            return sqrt(cast(base, resolve_for(np.power, [base, exponent])[0]))
+        if n == 2.0 and base.dtype.kind == "b" and exponent.aval.weak and exponent.dtype.kind == "i":
+            return square(cast(base, np.int8))
+        return within(base, exponent, weak_ok=weak_ok)  # type: ignore[no-any-return]
 
     return call
 
 
-def _fabs(x: Any, weak_ok: bool = False) -> Any:
-    return UFUNCS["absolute"](x)
+UFUNCS["power"] = _power_operator(UFUNCS["power"])
 
 
-UFUNCS["positive"] = _positive
-UFUNCS["fabs"] = _fabs
-UFUNCS["conjugate"] = _positive
-UFUNCS["float_power"] = UFUNCS["power"]
-for _name, _factor in (("deg2rad", np.pi / 180), ("radians", np.pi / 180), ("rad2deg", 180 / np.pi), ("degrees", 180 / np.pi)):
-    UFUNCS[_name] = _degrees(_factor)
+def _float_power(x: Any, y: Any, weak_ok: bool = False) -> Expr:
+    """NumPy's float_power computes in double precision whatever it is given."""
+    return power(*[cast(v, np.float64) for v in as_exprs(x, y)])
+
+
+UFUNCS["float_power"] = _float_power
 
 OPERATORS.update(
     add=add, subtract=subtract, multiply=multiply, divide=divide, power=power, negative=negative,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.aval import Aval, make_aval
+from ..core.aval import Aval, make_aval, require_supported
 from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .c_types import conversion
@@ -47,6 +47,7 @@ def _astype(x: Any, dtype: Any, *args: Any, **kw: Any) -> Expr:
         return value
     if value.value is not None:
         return cast(value, wanted)
+    require_supported(wanted)
     return astype(value, dtype=wanted.name)
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.aval import BOOL, FLOAT64, Aval, broadcast_shapes, make_aval, promote
+from ..core.aval import BOOL, FLOAT64, Aval, broadcast_shapes, make_aval, promote, require_supported
 from ..core.expr import CONST, Expr, InternTable
 from ..core.op import Lowering, Op, Sample, register
 from ..errors import DtypeError, TraceError
@@ -94,8 +94,11 @@ def lift(value: Any, table: InternTable) -> Expr:
                 "between calls; return them from the function instead."
             )
         return value
-    if isinstance(value, (bool, int, float, np.generic)):
+    if isinstance(value, (bool, float, np.generic)):
         return table.constant(value)
+    if isinstance(value, int):
+        # An integer beyond 64 bits can only meet floats (or fail there).
+        return table.constant(value) if value.bit_length() < 64 else table.constant(float(value))
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return table.capture(value) if value.ndim else table.constant(value)
     if isinstance(value, (list, tuple)):
@@ -116,15 +119,28 @@ def as_exprs(*values: Any) -> list[Expr]:
     return [v if type(v) is Expr and v.table is table else lift(v, table) for v in values]
 
 
+class IntegerOverflow(DtypeError, OverflowError):
+    """A Python integer does not fit the dtype of the array it meets."""
+
+
 def cast(x: Expr, dtype: Any) -> Expr:
-    """Convert to a strong dtype; a constant is converted at once."""
+    """Convert to a strong dtype; a constant is converted at once.
+
+    Raises
+    ------
+    DtypeError
+        If the dtype is not supported, or a Python integer does not fit.
+    """
     wanted = np.dtype(dtype)
     if x.dtype == wanted and not x.aval.weak:
         return x
+    require_supported(wanted)
     value = x.value
-    if value is not None:
-        return x.table.constant(value, wanted)
-    return FUNCTIONS["astype"](x, wanted)  # type: ignore[no-any-return]
+    if value is None:
+        return FUNCTIONS["astype"](x, wanted)  # type: ignore[no-any-return]
+    if x.aval.weak and wanted.kind in "iu" and not np.iinfo(wanted).min <= value <= np.iinfo(wanted).max:
+        raise IntegerOverflow(f"Python integer {int(value)} out of bounds for {wanted}")
+    return x.table.constant(value, wanted)
 
 
 def strengthen(x: Expr) -> Expr:

@@ -10,6 +10,7 @@ from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .c_types import by_kind
 from .comparison import (
+    as_condition,
     equal,
     greater,
     greater_equal,
@@ -25,6 +26,7 @@ from .define import (
     INFER,
     UFUNCS,
     as_exprs,
+    cast,
     constant_like,
     elementwise,
     implements,
@@ -160,10 +162,14 @@ heaviside = elementwise(
 @implements(np.round, np.around, method="round")
 def _round(x: Any, decimals: int = 0) -> Expr:
     value = strengthen(as_exprs(x)[0])
-    if value.dtype.kind != "f":
+    if value.dtype.kind == "b":
+        value = cast(value, np.float16)
+    if value.dtype.kind != "f" and decimals >= 0:
         return value
     if decimals == 0:
         return rint(value)
+    if value.dtype.kind != "f":
+        return cast(_round(cast(value, np.float64), decimals), value.dtype)
     scale = constant_like(value, 10.0 ** abs(decimals))
     if decimals > 0:
         return rint(value * scale) / scale
