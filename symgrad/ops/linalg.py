@@ -179,11 +179,12 @@ def _logabsdet_jvp(tangents: Tangents, out: Expr, a: Expr) -> Expr | None:
 logabsdet = custom(
     "logabsdet", doc="Logarithm of the absolute determinant, without overflow.", infer=_infer_scalar,
     numpy="np.linalg.slogdet({0})[1]", jvp=_logabsdet_jvp, latex=r"\log\left|\det {0}\right|",
+    text="log(abs(det({0})))",
     samples=[Sample((_well,), ((3, 3),))],
 )
 det_sign: Op = register(
     Op("det_sign", "nondiff", "Sign of the determinant.", _infer_scalar, "np.linalg.slogdet({0})[0]",
-       samples=(Sample((_well,), ((3, 3),)),), latex=r"\operatorname{{sign}}\det {0}")
+       samples=(Sample((_well,), ((3, 3),)),), text="sign(det({0}))", latex=r"\operatorname{{sign}}\det {0}")
 )
 
 
