@@ -191,9 +191,12 @@ def _correlate(a: Any, v: Any, mode: str = "valid") -> Expr:
 @implements(np.einsum)
 def einsum(subscripts: Any, *operands: Any, optimize: Any = False, **_: Any) -> Expr:
     """Einstein summation, as pairwise products in the order that NumPy's greedy path finds."""
+    if not isinstance(subscripts, str):
+        subscripts, operands = _written_out((subscripts, *operands))
     values = promoted([strengthen(v) for v in as_exprs(*operands)])
     terms, result = _parse(subscripts, values)
-    prepared = [_diagonals(v, t) for v, t in zip(values, terms, strict=True)]
+    sizes = _sizes(values, terms, result)
+    prepared = [_diagonals(*_unrepeated(v, t, sizes)) for v, t in zip(values, terms, strict=True)]
     while len(prepared) > 1:
         i, j = _cheapest(prepared, result)
         (b, tb), (a, ta) = prepared.pop(j), prepared.pop(i)
@@ -201,6 +204,47 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = False, **_: Any) -> 
         kept = [c for c in dict.fromkeys(ta + tb) if c in others]
         prepared.append((_pair(a, ta, b, tb, kept), kept))
     return _reorder(*prepared[0], result)
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def _written_out(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """The form ``einsum(x, [0, 1], y, [1, 2], [0, 2])`` as subscripts and operands."""
+
+    def text(indices: Any) -> str:
+        return "".join("..." if k is Ellipsis else _LETTERS[k] for k in indices)
+
+    pairs = len(given) // 2
+    subscripts = ",".join(text(given[2 * k + 1]) for k in range(pairs))
+    if len(given) % 2:
+        subscripts += f"->{text(given[-1])}"
+    return subscripts, given[0 : 2 * pairs : 2]
+
+
+def _sizes(values: list[Expr], terms: list[list[str]], result: list[str]) -> dict[str, int]:
+    """Size of each index; an operand in which it is 1 is repeated along it."""
+    sizes: dict[str, int] = {}
+    for v, term in zip(values, terms, strict=True):
+        for letter, n in zip(term, v.shape, strict=True):
+            known = sizes.get(letter, 1)
+            if known not in (1, n) and n != 1:
+                raise ShapeError(f"einsum: the operands disagree on the size of an index: {known} and {n}")
+            sizes[letter] = n if known == 1 else known
+    if len(set(result)) < len(result) or not sizes.keys() >= set(result):
+        raise ShapeError(f"einsum: the result {''.join(result)!r} must name each index once, and only those of operands")
+    return sizes
+
+
+def _unrepeated(x: Expr, term: list[str], sizes: dict[str, int]) -> tuple[Expr, list[str]]:
+    """Leave out the axes of length 1 along which an operand is repeated."""
+    kept = [k for k, (c, n) in enumerate(zip(term, x.shape, strict=True)) if n == sizes[c]]
+    if len(kept) == x.ndim:
+        return x, term
+    dropped = {term[k] for k in range(x.ndim) if k not in kept}
+    if any(term[k] in dropped for k in kept):
+        raise ShapeError(f"einsum: {''.join(term)!r} needs equal sizes in an operand of shape {x.shape}")
+    return reshape(x, shape=tuple(x.shape[k] for k in kept)), [term[k] for k in kept]
 
 
 def _parse(subscripts: str, values: list[Expr]) -> tuple[list[list[str]], list[str]]:
@@ -265,9 +309,6 @@ def _pair(a: Expr, ta: list[str], b: Expr, tb: list[str], out: list[str]) -> Exp
     rows = [c for c in ta if c not in tb]
     columns = [c for c in tb if c not in ta]
     sizes = {**dict(zip(tb, b.shape, strict=True)), **dict(zip(ta, a.shape, strict=True))}
-    for c in (*batch, *summed):
-        if a.shape[ta.index(c)] != b.shape[tb.index(c)]:
-            raise ShapeError(f"the operands disagree on the size of an index: {a.shape[ta.index(c)]} and {b.shape[tb.index(c)]}")
 
     def packed(x: Expr, term: list[str], groups: list[list[str]]) -> Expr:
         moved = _reorder(x, term, [c for g in groups for c in g])

@@ -15,6 +15,7 @@ from ..errors import DtypeError, ShapeError, TraceError, UnsupportedOperationErr
 from .define import (
     FUNCTIONS,
     METHODS,
+    UFUNCS,
     as_exprs,
     constant_like,
     find_table,
@@ -23,7 +24,6 @@ from .define import (
     linear,
     strengthen,
 )
-from .masking import keep
 from .shaping import (
     broadcast_to,
     concatenate,
@@ -246,8 +246,15 @@ def take(x: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     where = normalize_axis(axis, value.ndim)
     n = value.shape[where]
     if mode != "raise":
-        indices = FUNCTIONS[np.clip](indices, 0, n - 1) if mode == "clip" else indices % n
+        indices = _within(indices, n, mode)
     return getitem(value, (slice(None),) * where + (indices,))
+
+
+def _within(indices: Any, n: int, mode: str) -> Any:
+    if isinstance(indices, Expr):
+        return FUNCTIONS[np.clip](indices, 0, n - 1) if mode == "clip" else UFUNCS["remainder"](indices, n)
+    positions = np.asarray(indices)
+    return np.clip(positions, 0, n - 1) if mode == "clip" else positions % n
 
 
 @implements(np.take_along_axis)
@@ -264,7 +271,7 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Expr:
         if k == position:
             full.append(wrapped(FUNCTIONS["astype"](where, INT64), value.shape[k]))
         else:
-            full.append(table.constant(np.arange(where.shape[k]).reshape(line)))
+            full.append(table.constant(np.arange(value.shape[k]).reshape(line)))
     return gather(value, *full, axes=tuple(range(value.ndim)))
 
 
@@ -314,8 +321,6 @@ def _triangle(x: Any, k: int, lower: bool) -> Expr:
         value = broadcast_to(value, shape=(value.shape[0], value.shape[0]))
     n, m = value.shape[-2:]
     mask = value.table.constant(np.tri(n, m, k if lower else k - 1, dtype=bool) == lower)
-    if value.dtype.kind == "f":
-        return keep(mask, value)
     return FUNCTIONS[np.where](mask, value, constant_like(value, 0))  # type: ignore[no-any-return]
 
 
@@ -428,11 +433,18 @@ def _insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Expr:
     return take(FUNCTIONS[np.concatenate]([value, new], where), positions, where)
 
 
-@implements(np.compress, method="compress")
+@implements(np.compress)
 def _compress(condition: Any, x: Any, axis: int | None = None) -> Expr:
     if isinstance(condition, Expr):
         return getitem(x, condition)
     return take(x, np.flatnonzero(condition), axis)
+
+
+def _compress_method(x: Expr, condition: Any, axis: int | None = None) -> Expr:
+    return _compress(condition, x, axis)
+
+
+METHODS["compress"] = _compress_method
 
 
 @implements(np.extract)

@@ -12,7 +12,7 @@ from ..core.expr import Expr
 from ..core.op import Op, Sample, register
 from ..errors import ShapeError
 from .arithmetic import root, square
-from .comparison import as_condition, equal, isnan, logical_or
+from .comparison import as_condition, equal, isnan, logical_and, logical_not, logical_or
 from .define import (
     ACCUMULATIONS,
     FUNCTIONS,
@@ -234,14 +234,11 @@ argsort = _nondiff_reduction("argsort", "Positions that sort along an axis, equa
 
 
 def _reduction_operand(x: Any, where_: Any, neutral: Any) -> Expr:
-    value = strengthen(as_exprs(x)[0])
+    value = strengthen(as_exprs(x, where_)[0])
     if where_ is True or where_ is None:
         return value
-    condition, value = as_exprs(where_, value)
-    other = constant_like(value, neutral)
-    if neutral == 0 and value.dtype.kind == "f":
-        return keep(as_condition(condition), value)
-    return where(as_condition(condition), value, other)
+    condition = as_condition(as_exprs(where_, value)[0])
+    return where(condition, value, constant_like(value, neutral))
 
 
 def _finish(value: Expr, shape: tuple[int, ...], axes: Axes, keepdims: Any) -> Expr:
@@ -296,7 +293,10 @@ def _extreme(op: Op, name: str) -> Any:
 
 def _truth(op: Op) -> Any:
     def call(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Expr:
-        value = as_condition(strengthen(as_exprs(x)[0]))
+        value = as_condition(strengthen(as_exprs(x, where)[0]))
+        if where is not True and where is not _NoValue:
+            selected = as_condition(as_exprs(where, value)[0])
+            value = logical_and(value, selected) if op is any_ else logical_or(value, logical_not(selected))
         axes = normalize_axes(axis, value.ndim)
         return _finish(op(value, axis=axes) if axes else value, value.shape, axes, keepdims)
 
@@ -450,8 +450,10 @@ def _average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
         result = FUNCTIONS[np.sum](value * w, axis=axis, keepdims=keepdims) / total
     if not returned:
         return result
-    count = total if total is not None else constant_like(result, float(_count(as_exprs(x)[0].shape, normalize_axes(axis, as_exprs(x)[0].ndim))))
-    return result, count
+    if total is None:
+        shape = as_exprs(x)[0].shape
+        total = constant_like(result, float(_count(shape, normalize_axes(axis, len(shape)))))
+    return result, FUNCTIONS[np.broadcast_to](total, result.shape)
 
 
 @implements(np.count_nonzero)
@@ -464,7 +466,7 @@ def _ignoring_nan(function: Any, neutral: float) -> None:
 
     def call(x: Any, axis: Any = None, **kw: Any) -> Expr:
         value = strengthen(as_exprs(x)[0])
-        clean = keep(isnan(value).__invert__(), value) if neutral == 0 else where(isnan(value), constant_like(value, neutral), value)
+        clean = where(isnan(value), constant_like(value, neutral), value)
         return plain(clean, axis=axis, **kw)  # type: ignore[no-any-return]
 
     FUNCTIONS[getattr(np, f"nan{function.__name__}")] = call
@@ -482,7 +484,7 @@ def _where_finite(function: Any) -> None:
     def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Expr:
         value = strengthen(as_exprs(x)[0])
         valid = isnan(value).__invert__()
-        return plain(keep(valid, value), axis=axis, dtype=dtype, keepdims=keepdims, where=valid, **kw)  # type: ignore[no-any-return]
+        return plain(where(valid, value, constant_like(value, 0.0)), axis=axis, dtype=dtype, keepdims=keepdims, where=valid, **kw)  # type: ignore[no-any-return]
 
     FUNCTIONS[getattr(np, f"nan{function.__name__}")] = call
 
@@ -494,7 +496,7 @@ _where_finite(np.mean)
 def _nanvar(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, **_: Any) -> Expr:
     value = strengthen(as_exprs(x)[0])
     valid = isnan(value).__invert__()
-    return var(keep(valid, value), axis, dtype, None, ddof, keepdims, where=valid)
+    return var(where(valid, value, constant_like(value, 0.0)), axis, dtype, None, ddof, keepdims, where=valid)
 
 
 @implements(np.nanstd)

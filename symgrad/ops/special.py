@@ -20,7 +20,7 @@ def _sinc(x: Any) -> Expr:
 @implements(np.angle)
 def _angle(z: Any, deg: bool = False) -> Expr:
     value = as_exprs(z)[0]
-    result = UFUNCS["arctan2"](UFUNCS["multiply"](value, 0.0), value)
+    result = UFUNCS["arctan2"](0.0, value)
     return UFUNCS["degrees"](result) if deg else result  # type: ignore[no-any-return]
 
 
