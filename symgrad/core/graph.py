@@ -88,21 +88,32 @@ def format_graph(graph: Graph) -> str:
     head = ", ".join(f"{name_of(n, f'x{k}')}: {n.aval}" for k, n in enumerate(graph.inputs))
     lines = [f"{graph.name}({head})"]
     rows: list[tuple[str, str]] = []
+    shown = ""
     for node in graph.nodes:
         if node.op is INPUT and node.id in names:
             continue
         if node.op is CONST:
             names[node.id] = repr(node.params[0][1])
             continue
-        left = f"{name_of(node, f't{len(names)}')}: {node.aval}"
-        rows.append((f"  {left} = {_call(node, names)}", node.origin.short if node.origin else ""))
+        left = f"{name_of(node, f't{len(rows) + 1}')}: {node.aval}"
+        where = node.origin.short if node.origin else ""
+        # The text of a line stands at the first of the operations in a row that come from it.
+        source = f"{where}  {_shortened(node.origin.text)}".rstrip() if node.origin else ""
+        rows.append((f"  {left} = {_call(node, names)}", where if where == shown else source))
+        shown = where
     width = min(max((len(text) for text, _ in rows), default=0), 100)
     lines += [f"{text:<{width}}  # {where}" if where else text for text, where in rows]
     lines.append(f"  return {', '.join(names[out.id] for out in graph.outputs)}")
     return "\n".join(lines)
 
 
+def _shortened(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def _call(node: Expr, names: dict[int, str]) -> str:
+    if node.op is CAPTURE:
+        return "captured array"
     inside = [names[a.id] for a in node.args]
     inside += [f"{k}={v!r}" for k, v in node.params]
     return f"{node.op.name}({', '.join(inside)})"

@@ -17,7 +17,7 @@ from ..ops.shaping import broadcast_to, reshape, take_slice, transpose
 from .names import INFINITY, NAN, Name, Namer, output_name
 from .shapes import SMALL, strict
 from .terms import Number, Symbol, Term, Vector, constant, product, split
-from .writing import KNOWN, Context, write
+from .writing import KNOWN, SILENT, Context, write
 
 DEPTH = 28
 """Nesting from which on a subterm gets a name."""
@@ -163,7 +163,9 @@ def is_transparent(node: Expr) -> bool:
     """True where not the node but its operand is worth a name: moved, negated or scaled by a number."""
     if label(node):
         return False
-    return node.op in TRANSPARENT or (node.op in SCALING and any(a.value is not None for a in node.args))
+    if node.op in TRANSPARENT or node.op.text == SILENT:
+        return True
+    return node.op in SCALING and any(a.value is not None for a in node.args)
 
 
 def count_uses(graph: Graph) -> dict[int, int]:

@@ -79,7 +79,10 @@ class Latex(Style):
         for before, text, term in zip(terms, texts[1:], terms[1:], strict=False):
             # A number or a parenthesis after a name would read as part of it or as its argument.
             plain = not text[0].isdigit() and (isinstance(before, Number) or not text.startswith(self.left))
-            result += f" {text}" if plain and not isinstance(term, Number) else rf" \cdot {text}"
+            if plain and not isinstance(term, Number):
+                result = _side_by_side(result, text)
+            else:
+                result += rf" \cdot {text}"
         return result
 
     def power(self, _term: Power, parts: list[Part]) -> Part:
@@ -93,8 +96,10 @@ class Latex(Style):
         if not op.latex:
             return self._called(latex_name(op.name), [p[0] for p in parts]), ATOM
         binding, least = latex_binding(op)
-        if op is matmul and isinstance(term.args[0], Apply) and term.args[0].op is matmul:
-            parts = [(parts[0][0], ATOM), parts[1]]
+        if op is matmul:
+            chain = isinstance(term.args[0], Apply) and term.args[0].op is matmul
+            left = parts[0][0] if chain else self.wrap(parts[0], least)
+            return _side_by_side(left, self.wrap(parts[1], least)), binding
         return self.template(op.latex, parts, term.params, binding, least)
 
     def _called(self, function: str, inside: list[str]) -> str:
@@ -112,7 +117,8 @@ class Latex(Style):
 
     def call(self, term: Call, parts: list[Part]) -> Part:
         if term.function == "outer":
-            return f"{self.wrap(parts[0], POWER)} {self.wrap(parts[1], POSTFIX)}^{{T}}", PRODUCT
+            left, right = self.wrap(parts[0], POWER), self.wrap(parts[1], POSTFIX)
+            return _side_by_side(left, f"{right}^{{T}}"), PRODUCT
         function = term.function.removeprefix("np.")
         name = _CALLS.get(function, latex_name(function))
         below = re.sub("[() ]", "", ",".join(term.extra))
@@ -134,6 +140,13 @@ class Latex(Style):
     def vector(self, parts: list[Part]) -> Part:
         rows = r" \\ ".join(p[0] for p in parts)
         return rf"\begin{{pmatrix}} {rows} \end{{pmatrix}}", ATOM
+
+
+def _side_by_side(left: str, right: str) -> str:
+    """A product without a sign; words of several letters need a space that LaTeX keeps."""
+    after = re.search(r"\\mathrm\{[^{}]*\}(_\{[^{}]*\})?$", left)
+    before = right.startswith(r"\mathrm") and not left[-1].isdigit()
+    return rf"{left} \, {right}" if after or before else f"{left} {right}"
 
 
 def _is_matrix_product(term: Term) -> bool:

@@ -204,6 +204,16 @@ class NumpySource(Ascii):
         if op is gather or (op.text and op.precedence < ATOM and "(" not in op.text):
             return super().apply(term, parts)
         avals = [make_aval(a.shape, FLOAT64) for a in term.args]
+        pattern = op.source([_mark(k) for k in range(len(parts))], avals, term.params)
+        pattern = pattern.replace("{", "{{").replace("}", "}}")
+        for k in range(len(parts)):
+            pattern = pattern.replace(_mark(k), f"{{{k}}}")
         # A slice after the call, as in slogdet(a)[1], binds like any other postfix.
-        return op.source([p[0] for p in parts], avals, term.params), POSTFIX
+        binding = POSTFIX if pattern.endswith((")", "]")) else MINUS
+        return self.template(pattern, parts, {}, binding, POSTFIX)
+
+
+def _mark(k: int) -> str:
+    """What stands for an operand while the source of a call is made."""
+    return f"\N{NULL}{k}\N{NULL}"
 

@@ -28,6 +28,7 @@ from ..ops.masking import keep
 from ..ops.reduction import all_, any_, cumprod, cumsum, linear_scan, max_, min_, prod, sum_
 from ..ops.shaping import broadcast_to, concatenate, put_slice, reshape, take_slice, transpose
 from .numerals import closed_form
+from .writing import SILENT
 
 sp: Any = lazy_import("sympy")
 
@@ -189,6 +190,8 @@ def _value(node: Expr, args: list[Array]) -> Any:
         return np.frompyfunc(_elementwise(op, node.params), len(args), 1)(*args)
     if op is astype:
         return np.frompyfunc(_conversion(node), 1, 1)(*args)
+    if op.text == SILENT:
+        return args[0]
     if op in ALONG_AXES:
         return _along(getattr(sp, ALONG_AXES[op]), args[0], params["axis"])
     if op in (gather, scatter_add) and all(a.value is not None for a in node.args[1:]):

@@ -65,6 +65,10 @@ from .terms import (
 KNOWN = KnownConstants(sqrt, log, exp)
 
 
+SILENT = "{0}"
+"""The text of operations that only change how a value is held: they are not written."""
+
+
 class Context:
     """The terms of the nodes written so far."""
 
@@ -104,6 +108,8 @@ def write(context: Context, node: Expr) -> Term:
     writer = WRITERS.get(node.op)
     if writer is not None:
         return writer(context, node)
+    if node.op.text == SILENT:
+        return context.loose(node.args[0])
     if node.op.lowering == "elementwise":
         return _elementwise(node.op, context.each(node), dict(node.params))
     return Apply(node.op, [context.exact(a) for a in node.args], node.shape, dict(node.params))

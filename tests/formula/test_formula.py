@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import sympy
 from symgrad.core.aval import make_aval
 from symgrad.core.expr import InternTable
 from symgrad.core.graph import Graph
+from symgrad.core.origin import Origin
 from symgrad.errors import UnsupportedOperationError
 from symgrad.formula.dot import to_dot, to_svg
 from symgrad.formula.formula import make_formula
@@ -138,7 +140,7 @@ def test_latex_names() -> None:
     formula = make_formula(
         graph_of(lambda beta, x_1, b2, rate, lambda_: beta * x_1 * b2 * rate * lambda_,
                  beta=(), x_1=(), b2=(), rate=(), lambda_=()), ["g"])
-    assert formula.latex == r"g = \beta x_{1} b_{2} \mathrm{rate} \lambda"
+    assert formula.latex == r"g = \beta x_{1} b_{2} \, \mathrm{rate} \, \lambda"
 
 
 def test_derivatives_are_called_by_their_argument() -> None:
@@ -150,7 +152,7 @@ def test_derivatives_are_called_by_their_argument() -> None:
     formula = make_formula(*gradient(graph, "rate"))
     assert str(formula) == "∂decay/∂rate = -t·exp(-rate·t)"
     assert formula.ascii == "ddecay_drate = -t*exp(-rate*t)"
-    expected = r"\frac{\partial \mathrm{decay}}{\partial \mathrm{rate}} = -t e^{-\mathrm{rate} t}"
+    expected = r"\frac{\partial \mathrm{decay}}{\partial \mathrm{rate}} = -t e^{-\mathrm{rate} \, t}"
     assert formula.latex == expected
     assert formula.numpy() == (
         "import numpy as np\n\ndef decay(t, rate):\n    return -t*np.exp(-rate*t)\n"
@@ -328,3 +330,30 @@ def test_pictures() -> None:
     assert svg.count("<line") == 5
     assert svg.startswith("<svg xmlns")
     assert svg.endswith("</svg>")
+
+
+def test_graphs_print_one_line_an_operation() -> None:
+    data = np.ones((3, 3))
+
+    def f(x: Any, y: Any) -> Any:
+        return N.exp(x * 2.0) + x.table.capture(data) @ y
+
+    assert str(graph_of(f, x=(3,), y=(3,))) == """\
+f(x: f64[3], y: f64[3])
+  t1: f64[3] = multiply(x, 2.0)
+  t2: f64[3] = exp(t1)
+  t3: f64[3,3] = captured array
+  t4: f64[3] = matmul(t3, y)
+  t5: f64[3] = add(t2, t4)
+  return t5"""
+
+
+def test_graphs_show_the_users_lines(tmp_path: Path) -> None:
+    source = tmp_path / "fit.py"
+    source.write_text("r = exp(-x)\n", encoding="utf-8")
+    graph = graph_of(lambda x: N.exp(-x), x=())
+    for node in graph.nodes[1:]:
+        graph.table.origins[node.id] = Origin(str(source), 1, "f")
+    first, second = str(graph).splitlines()[1:3]
+    assert first == "  t1: f64[] = negative(x)  # fit.py:1  r = exp(-x)"
+    assert second == "  t2: f64[] = exp(t1)      # fit.py:1"
