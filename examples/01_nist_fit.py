@@ -21,7 +21,7 @@ import symgrad as sg
 DATA = Path(__file__).parent / "data"
 REQUIRED_DIGITS = 6.0
 CERTIFIED_DIGITS = 11.0  # NIST prints no more
-EXCERPT_LINES = 40
+EXCERPT_LINES = 60
 
 
 # ---- the losses: plain NumPy, the residual sums of squares of the models that the .dat files state ----
@@ -152,9 +152,10 @@ def show_check(loss: Callable[..., float], ref: Reference) -> None:
 
 
 def show_source(source: str, everything: bool, name: str) -> None:
-    """Print the generated C, or its beginning."""
+    """Print the generated C, or the beginning of its kernel."""
     lines = source.splitlines()
-    shown = lines if everything else lines[:EXCERPT_LINES]
+    kernel = next(number for number, line in enumerate(lines) if line.startswith("int "))
+    shown = lines if everything else lines[kernel : kernel + EXCERPT_LINES]
     print(f"\n  generated C for value and gradient ({len(lines)} lines)")
     print_indented("\n".join(shown))
     if len(shown) < len(lines):

@@ -48,9 +48,22 @@ LAYERS: dict[str, float] = {
 # Third-party packages that symgrad can use but does not depend on: these may be imported inside a function.
 OPTIONAL_PACKAGES = {"IPython", "matplotlib", "threadpoolctl"}
 
-# The only places, besides ops/, where an operation is called by the string that is its name: the rewrite
-# rules, which are data, and the tables by which operators and NumPy's functions become operations.
-NAMES_ALLOWED_IN = {"core/expr.py", "transforms/rules.py", "tracing/protocol.py"}
+# The only places, besides ops/, where an operation is called by the string that is its name: the tables by
+# which Python's operators and NumPy's functions become operations, and the rewrite rules with their parser.
+NAMES_ALLOWED_IN = {
+    "core/expr.py",
+    "tracing/protocol.py",
+    "tracing/tracer.py",
+    "transforms/rewrite.py",
+    "transforms/rules.py",
+}
+
+# Strings that are the name of an operation by accident.
+HOMONYMS = {
+    "lowering": {"gather"},  # a kind of value in a Program
+    "codegen": {"gather"},  # same
+    "lowering/structure.py": {"floor", "ceil", "trunc", "rint", "copysign", "sqrt"},  # functions of C
+}
 
 
 def modules() -> list[Path]:
@@ -189,7 +202,12 @@ def test_operations_are_named_in_one_place(trees: dict[Path, ast.Module]) -> Non
         # symgrad.numpy and symgrad.scipy are lists of NumPy's and SciPy's names, which operations share.
         if place.split("/")[0] in {"ops", "numpy", "scipy"} or place in NAMES_ALLOWED_IN:
             continue
-        named += [f"symgrad/{place}:{line}: {name!r}" for name, line in op_name_strings(tree)]
+        meant_otherwise = HOMONYMS.get(place, set()) | HOMONYMS.get(place.split("/")[0], set())
+        named += [
+            f"symgrad/{place}:{line}: {name!r}"
+            for name, line in op_name_strings(tree)
+            if name not in meant_otherwise
+        ]
     assert len(OPS) > 50
     assert not named, "\n".join(named)
 

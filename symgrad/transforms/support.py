@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 
 from ..core.expr import Expr
-from ..core.op import lookup
-from ..ops.arithmetic import divide, multiply, negative
+from ..ops.arithmetic import add, divide, multiply, negative, reciprocal
 from ..ops.casting import astype
 from ..ops.comparison import logical_and, logical_or, not_equal
 from ..ops.indexing import gather, scatter_add
 from ..ops.masking import keep
-from ..ops.reduction import any_
-from ..ops.shaping import broadcast_to, concatenate, put_slice, take_slice
+from ..ops.reduction import any_, sum_
+from ..ops.shaping import broadcast_to, concatenate, put_slice, reshape, take_slice, transpose
 
-_RECIPROCAL = lookup("reciprocal")
 _SAME_SHAPE = {negative, astype}
-_MOVES = {lookup(name) for name in ("reshape", "transpose", "slice", "broadcast_to", "put_slice")}
+_MOVES = {reshape, transpose, take_slice, broadcast_to, put_slice}
 _PRODUCTS = {multiply, divide}
 
 
@@ -60,10 +58,10 @@ class Supports:
             return both(self.of(args[0]), self.of(args[1]))
         if op is divide:
             return self.of(args[0])
-        if op.name == "sum":
+        if op is sum_:
             inner = self.of(args[0])
             return None if inner is None else any_(inner, axis=x.param("axis"))
-        if op is lookup("add"):
+        if op is add:
             return either(self.of(args[0]), self.of(args[1]))
         if op is gather:
             inner = self.of(args[0])
@@ -164,9 +162,9 @@ def _by_number(x: Expr, factor: float) -> Expr:
 
 def _product(x: Expr, factor: Expr) -> Expr:
     # A quotient is rounded once where the product with a reciprocal is rounded twice.
-    if factor.op is _RECIPROCAL:
+    if factor.op is reciprocal:
         return divide(x, factor.args[0])
-    if factor.op is negative and factor.args[0].op is _RECIPROCAL:
+    if factor.op is negative and factor.args[0].op is reciprocal:
         return negative(divide(x, factor.args[0].args[0]))
     if factor.op is negative:
         return (
