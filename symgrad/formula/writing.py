@@ -231,20 +231,33 @@ def _or_equal(op: Op, args: list[Term]) -> Term | None:
 
 @writes(keep)
 def _keep(context: Context, node: Expr) -> Term:
-    args = context.each(node)
-    mask = node.args[0].value
-    if mask is not None and mask.ndim == 2 and node.ndim == 2 and node.shape == mask.shape:
-        triangle = _triangle(mask)
-        if triangle is not None:
-            name, k = triangle
-            return Call(name, [context.exact(node.args[1])], node.shape, [f"k={k}"] if k else [])
-    condition, value = args
+    triangle = _triangular(context, node)
+    if triangle is not None:
+        return triangle
+    condition, value = context.each(node)
     outside, core = split(value, False)
     tested = condition.args if isinstance(condition, Apply) and condition.op is not_equal else ()
     if tested and tested[0] is core and is_zero(tested[1]):
         return value  # where it is 0 it is 0 anyway
     kept = _elementwise(keep, [condition, core])
     return kept if outside is None else product(False, [outside, kept], [])
+
+
+@writes(where)
+def _where(context: Context, node: Expr) -> Term:
+    args = context.each(node)
+    triangle = _triangular(context, node) if is_zero(args[2]) else None
+    return triangle or _elementwise(where, args)
+
+
+def _triangular(context: Context, node: Expr) -> Term | None:
+    """A matrix kept below or above a diagonal."""
+    mask = node.args[0].value
+    triangle = _triangle(mask) if mask is not None and mask.ndim == 2 and mask.shape == node.shape else None
+    if triangle is None:
+        return None
+    name, k = triangle
+    return Call(name, [context.exact(node.args[1])], node.shape, [f"k={k}"] if k else [])
 
 
 @writes(equal, not_equal)
