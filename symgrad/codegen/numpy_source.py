@@ -82,7 +82,7 @@ class _Writer:
     graph: Graph
     lines: list[str] = field(default_factory=list)
     texts: dict[int, tuple[str, int]] = field(default_factory=dict)
-    taken: set[str] = field(default_factory=lambda: {"t", "k", "x"})
+    taken: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
 
@@ -111,15 +111,26 @@ class _Writer:
     # ---------------------------------------------------------------- names
 
     def _unique(self, wanted: str) -> str:
+        """The name wanted, with a number behind it if it is taken."""
         name = wanted
         while name in self.taken:
-            self.numbers[wanted] = self.numbers.get(wanted, 0 if wanted in ("t", "k", "x") else 1) + 1
-            name = f"{wanted}{'' if wanted in ('t', 'k', 'x') else '_'}{self.numbers[wanted]}"
+            self.numbers[wanted] = self.numbers.get(wanted, 1) + 1
+            name = f"{wanted}_{self.numbers[wanted]}"
+        self.taken.add(name)
+        return name
+
+    def _numbered(self, letter: str) -> str:
+        """The next free name made of a letter and a number."""
+        name = ""
+        while not name or name in self.taken:
+            self.numbers[letter + "#"] = self.numbers.get(letter + "#", 0) + 1
+            name = f"{letter}{self.numbers[letter + '#']}"
         self.taken.add(name)
         return name
 
     def _name(self, node: Expr, fallback: str) -> str:
-        name = self._unique(identifier(label(node) or fallback))
+        own = label(node)
+        name = self._unique(identifier(own)) if own else self._numbered(fallback)
         self.texts[node.id] = (name, _ATOM)
         return name
 
@@ -157,7 +168,7 @@ class _Writer:
             text = repr(plain)
             self.texts[node.id] = (f"({text})" if negative else text, _ATOM)
             return
-        name = self._unique("k")
+        name = self._numbered("k")
         self.constants[name] = value[()]
         self.texts[node.id] = (name, _ATOM)
 
