@@ -142,7 +142,6 @@ class Chunks:
 
     def _body(self, chunk: _Chunk) -> list[str]:
         context = Context(self.names)
-        context.texts = self._known_lines
         lines: list[str] = []
         for key, value in chunk.imports.items():
             lines.append(f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{self._slots[key]};")
@@ -165,7 +164,7 @@ class Chunks:
                         lines.append(self._export(item))
                 else:
                     lines += effect_statements(item, context)
-        return self._framed(lines, context)
+        return self._framed(lines, context, chunk)
 
     def _cast(self, value: Value) -> str:
         kind = c_type(value.dtype)
@@ -174,34 +173,29 @@ class Chunks:
     def _export(self, value: Value) -> str:
         return f"{self._slots[id(value)]} = {'(int64_t)' if value.dtype.kind == 'u' else ''}{value.name};"
 
-    def _framed(self, lines: list[str], context: Context) -> list[str]:
+    def _framed(self, lines: list[str], context: Context, chunk: _Chunk) -> list[str]:
+        """Pointers before, unused arguments, and the code returned."""
         head = []
-        if any("ws" in text or " s[" in text or "*)s)" in text for text in lines) or any(
-            b.kind == "workspace" for b in context.used.values()
-        ):
+        uses = context.uses
+        slotted = bool(chunk.imports or chunk.exports)
+        if slotted or "workspace" in uses:
             head.append("char *const ws = workspace;")
-            if self._slots:
-                head.append(f"double *const s = (double *)(ws + {self._slot_offset});")
-        head += [_pointer(b, "const") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"]
-        if context.can_fail:
-            head.append("int sg_fail = 0;")
-        text = "\n".join(lines)
-        unused = [n for n in ("in", "out") if f"{n}[" not in " ".join(head) and f" {n}[" not in text and f"({n}[" not in text]
-        if not any("workspace" in text for text in head):
-            unused.append("workspace")
-        head += [f"(void){name};" for name in unused]
-        end = "return sg_fail;" if context.can_fail else "return 0;"
-        return [*head, *lines, end]
+        if slotted:
+            head.append(f"double *const s = (double *)(ws + {self._slot_offset});")
+        head += _pointers(context, "const")
+        head += [f"(void){name};" for name in ("in", "out", "workspace") if name not in uses]
+        if "fail" not in uses:
+            return [*head, *lines, "return 0;"]
+        return [*head, "int sg_fail = 0;", *lines, "return sg_fail;"]
 
     def _nest(self, loop: Loop, outer: Context, chunk: _Chunk) -> list[str]:
-        context = Context(self.names)
+        context = Context(self.names, outer)
         inside = loop_lines(loop, context, _INDENT, 0)
-        outer.can_fail |= context.can_fail
         results = [r.target for r in reductions_in(loop) if r.first == 0]
         lines = [f"{c_type(v.dtype)} {v.name};" for v in results]
         lines.append("{")
         lines += [f"{_INDENT}/* {text} */" for text in self._origins(loop)]
-        lines += [_INDENT + _pointer(b, "restrict") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"]
+        lines += [_INDENT + text for text in _pointers(context, "restrict")]
         lines += [*inside, "}"]
         lines += [self._export(v) for v in results if id(v) in chunk.exports]
         return lines
@@ -223,13 +217,12 @@ class Chunks:
         return texts if len(texts) <= 6 else [*texts[:6], f"and {len(texts) - 6} more lines"]
 
     def _call(self, call: Call, outer: Context) -> list[str]:
-        context = Context(self.names)
+        context = Context(self.names, outer)
         inside = self.library.lines(call, context)
-        outer.can_fail |= context.can_fail
         where = c_text.where_from(call.node, self._known_lines)
         return [
             "{", *([f"{_INDENT}/* {where} */"] if where else []),
-            *[_INDENT + _pointer(b, "const") for b in context.used.values() if b.position >= 0 or b.kind == "workspace"],
+            *[_INDENT + text for text in _pointers(context, "const")],
             *[_INDENT + text for text in inside], "}",
         ]  # fmt: skip
 
@@ -259,10 +252,15 @@ def _function(head: str, body: list[str]) -> str:
     return head + " {\n" + "".join([f"{_INDENT}{line}\n" for line in body]) + "}\n"
 
 
-def _pointer(buffer: Any, qualifier: str) -> str:
-    kind = c_text.storage_type(buffer.dtype)
-    constant = "" if buffer.kind in ("output", "workspace") else "const "
-    return f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer)};"
+def _pointers(context: Context, qualifier: str) -> list[str]:
+    """Declarations of pointers to all memory used; tables in the source need none."""
+    lines = []
+    for buffer in context.used.values():
+        if buffer.position >= 0 or buffer.kind == "workspace":
+            kind = c_text.storage_type(buffer.dtype)
+            constant = "" if buffer.kind in ("output", "workspace") else "const "
+            lines.append(f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer)};")
+    return lines
 
 
 def _weight(scope: Scope) -> int:

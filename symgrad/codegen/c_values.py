@@ -15,6 +15,7 @@ from ..ops.c_types import c_type, modular
 from ..ops.reduction import prod, sum_
 from . import c_text
 
+_ARGUMENT = {"output": "out", "workspace": "workspace"}
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -27,20 +28,22 @@ class Context:
         Identifiers of the whole kernel.
     used
         Buffers whose pointers the statements need, by identity of the storage.
-    can_fail
-        Whether a statement may set ``sg_fail``.
+    uses
+        Which of the kernel's arguments are needed (``"in"``, ``"out"``, ``"workspace"``), also by blocks inside;
+        ``"fail"`` where a statement may set ``sg_fail``.
     """
 
-    def __init__(self, names: c_text.Names) -> None:
+    def __init__(self, names: c_text.Names, around: Context | None = None) -> None:
         self.names = names
         self.used: dict[int, Buffer] = {}
-        self.can_fail = False
-        self.texts: dict[Any, str] = {}
+        self.uses: set[str] = set() if around is None else around.uses
 
     def memory(self, buffer: Buffer) -> str:
         """The name of a buffer's pointer."""
         storage = buffer.storage
-        self.used[id(storage)] = storage
+        if id(storage) not in self.used:
+            self.used[id(storage)] = storage
+            self.uses.add(_ARGUMENT.get(storage.kind, "in" if storage.position >= 0 else "table"))
         return storage.name
 
 
@@ -146,7 +149,7 @@ def picked(
     for (step, bound), arg in zip(picks, args, strict=True):
         where = operand(arg)
         if bound:
-            context.can_fail = True
+            context.uses.add("fail")
             outside, inside = context.names.fresh("outside"), context.names.fresh("at")
             lines.append(f"const int {outside} = {where} < 0 || {where} >= {bound};")
             lines.append(f"const int64_t {inside} = {outside} ? 0 : (int64_t){where};")
