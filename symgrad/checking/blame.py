@@ -132,7 +132,7 @@ class _Local:
         x = np.asarray(self.operands[k])
         sizes = np.where(x != 0, np.abs(x), 1.0)
         direction = random_weights(self.rng, x.shape) * sizes
-        direction = np.where(np.isfinite(direction), direction, 0.0)
+        direction = self._project(k, np.where(np.isfinite(direction), direction, 0.0))
 
         def along(t: float) -> Floats:
             moved = [*self.operands]
@@ -156,6 +156,14 @@ class _Local:
                 node = self.node
                 return Blame(node.op.name, mode, k, value, slope.value, node.origin, label(node))
         return None
+
+    def _project(self, k: int, direction: Floats) -> Floats:
+        """A perturbation that the operation admits: its samples say what must stay symmetric."""
+        for sample in self.node.op.samples:
+            project = sample.tangents[k] if sample.tangents else None
+            if project is not None:
+                return np.asarray(project(direction), dtype=np.float64)
+        return direction
 
     def _evaluate(self, operands: list[Any]) -> Any:
         return evaluate(self.out.op, operands, [x.aval for x in self.inputs], dict(self.out.params))

@@ -177,13 +177,13 @@ class Study:
         return np.maximum(0.5 * self.line.eps * largest, self.level)
 
     def _scale(self) -> float:
-        """Largest quotient at steps comparable with the surroundings."""
+        """Size of the quotients at steps comparable with the surroundings, on the tamer side of the point."""
         far = self.steps >= min(self.line.unit * 2.0**-10, self.steps[0])
         with np.errstate(invalid="ignore"):
             rises = [np.abs(side[far] - self.centre) / self.steps[far] for side in (self.ahead, self.behind)]
-        both = np.concatenate(rises)
-        both = both[np.isfinite(both)]
-        return float(both.max()) if len(both) else 0.0
+            tamer = np.fmin(*rises)
+        tamer = tamer[np.isfinite(tamer)]
+        return float(tamer.max()) if len(tamer) else 0.0
 
     def _drop_steps_without_information(self) -> None:
         """Forget the smallest steps if only rounding keeps the function from changing there."""
@@ -207,12 +207,13 @@ class Study:
         return float(changes.max()) if len(changes) else 0.0
 
     def _is_staircase(self, flat: float) -> bool:
-        """Whether the function is flat in other places too: then it is rounded, not constant here."""
-        level = 0
+        """Whether the function is flat in other places too, at other heights: then it is rounded there."""
+        heights, level = {self.centre}, 0
         for where in (3.3, 5.7, -3.3, -5.7):
             values = [float(self.line.at((where + d) * flat)[self.component]) for d in (-0.03, 0.0, 0.03)]
             level += values[0] == values[1] == values[2]
-        return level >= 3
+            heights.add(values[1])
+        return level >= 3 and len(heights) >= 4
 
 
 def _finite_tail(values: Floats) -> int:
@@ -283,9 +284,9 @@ def glance(line: Line, step: float) -> Glance:
         rounding = 2 * line.eps * largest / small
         error = np.abs(value - rough[1]) + rounding
         rises, falls = (ahead - centre) / steps, (centre - behind) / steps
-        scale = np.maximum(np.abs(rises[0]), np.abs(falls[0]))
+        scale = np.minimum(np.abs(rises[0]), np.abs(falls[0]))
         bend = np.abs(rises - falls)
-        smooth = bend[1] <= np.maximum(0.7 * bend[0], 1e-6 * scale) + 4 * rounding
+        smooth = bend[1] <= np.maximum(0.7 * bend[0], 1e-6 * np.abs(value)) + 4 * rounding
         smooth &= np.isfinite(value) & np.isfinite(centre)
         flat = ((ahead == centre) & (behind == centre)).all(axis=0)
     return Glance(step, value, error, rounding, smooth, flat, scale)

@@ -310,7 +310,16 @@ class Problem:
             return evaluate(self._replace(moved))
 
         dtype = np.float64 if self.lifted or all(d == np.float64 for d in self.dtypes) else np.float32
-        return Line(at, 1.0, 1.0, eps, dtype)
+        return Line(at, 1.0, max(self._reach(parts), 1.0), eps, dtype)
+
+    def _reach(self, parts: Sequence[Floats]) -> float:
+        """How far all coordinates can move and stay within their surroundings."""
+        reach = np.inf
+        for leaf, part in zip(self.leaves, parts, strict=True):
+            fastest = float(np.max(np.abs(part), initial=0.0))
+            if fastest > 0:
+                reach = min(reach, _unit(np.abs(np.asarray(leaf, np.float64)).ravel()) / fastest)
+        return reach
 
     def _replace(self, moved: dict[int, Any]) -> list[Any]:
         leaves = list(self.leaves)

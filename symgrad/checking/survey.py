@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .finite_difference import Slope, glance, slope_of
+from .finite_difference import Glance, Slope, glance, slope_of
 from .line import Floats, Line, random_weights, sample
 from .problem import Problem, Tangent, is_python, quietly, symmetric
 from .report import Row
@@ -29,6 +29,18 @@ class Outcome(NamedTuple):
     step: float
     verdict: Verdict
     remark: str
+    smooth: bool = True
+
+    @classmethod
+    def closely(cls, slope: Slope, analytic: float, tolerance: Tolerance) -> Outcome:
+        """After a close look."""
+        verdict, remark = judge(slope, analytic, tolerance)
+        return cls(slope.value, slope.error, slope.step, verdict, remark, slope.kind == "smooth")
+
+    @classmethod
+    def at_a_glance(cls, look: Glance, component: int = 0) -> Outcome:
+        """Where four evaluations sufficed."""
+        return cls(float(look.value[component]), float(look.error[component]), look.step, "ok", "")
 
 
 class Survey:
@@ -73,7 +85,9 @@ class Survey:
         rows = []
         for coordinate in self._coordinates().tolist():
             rows += self.coordinate_rows(coordinate)
-        for k in range(1 if complete else _DIRECTIONS):
+        # One direction shows whether the modes add up; only where coordinates are left out it shows more.
+        count = _DIRECTIONS if not complete else min(self.problem.size - 1, 1)
+        for k in range(count):
             direction = self._direction(k)
             direction[list(self._located)] = 0.0  # one row about them is enough
             if np.any(direction):
@@ -105,7 +119,7 @@ class Survey:
         analytic = self._analytic(axis)
         tolerance = self._tolerance(problem.dtypes[leaf], leaf, analytic)
         outcomes = self._compare(line(), analytic, tolerance, axis)
-        if any(o.verdict == "kink" for o in outcomes):
+        if not all(o.smooth for o in outcomes):
             self._kinks.add(coordinate)
         return self._rows(problem.name(coordinate), analytic, outcomes, line)
 
@@ -134,7 +148,7 @@ class Survey:
         self, name: str, analytic: Floats, outcomes: list[Outcome], line: Callable[[], Line]
     ) -> list[Row]:
         return [
-            Row(name, mode, float(a), *outcome, _curve(line, 0))
+            Row(name, mode, float(a), *outcome[:5], _curve(line, 0))
             for mode, a, outcome in zip(self.modes, analytic, outcomes, strict=True)
         ]
 
@@ -149,20 +163,22 @@ class Survey:
             if (np.abs(analytic - exact) <= slack).all():
                 error = 4 * self.problem.eps * abs(exact)
                 return [Outcome(exact, error, 2.0**-200, "ok", "")] * len(analytic)
-        look = None
+        look, flat = None, True
         if self.method == "auto":
             for step in self._steps(line):
                 look = glance(line, step)
+                flat &= bool(look.flat[0])
                 if accepts(look, analytic, tolerance).all():
-                    value, error = float(look.value[0]), float(look.error[0])
-                    return [Outcome(value, error, step, "ok", "")] * len(analytic)
+                    return [Outcome.at_a_glance(look)] * len(analytic)
+            # A function may be flat at small steps because of rounding; flat at all of them, it is constant.
+            if look is not None and flat and not np.any(analytic):
+                return [Outcome.at_a_glance(look)] * len(analytic)
         if look is not None and self._patience <= 0 and look.smooth[0]:
             slope = Slope(float(look.value[0]), float(look.error[0]), look.step, scale=float(look.scale[0]))
         else:
             slope = slope_of(line)
             self._hint = slope.step if slope.kind == "smooth" else self._hint
-        numbers = slope.value, slope.error, slope.step
-        outcomes = [Outcome(*numbers, *judge(slope, float(a), tolerance)) for a in analytic]
+        outcomes = [Outcome.closely(slope, float(a), tolerance) for a in analytic]
         self._patience -= any(o.verdict == "mismatch" for o in outcomes)
         return outcomes
 
@@ -250,7 +266,7 @@ class Survey:
                     axis[j] = 1.0
                     make = _deferred(problem.coordinate_line, j, gradient, eps)
                     rows += self._hessian_rows(second, problem.project(axis), make, problem.name(j))
-        for k in range(2):
+        for k in range(min(problem.size - 1, 2)):
             direction = self._direction(k)
             if np.any(direction):
                 make = _deferred(problem.direction_line, direction, gradient, eps)
@@ -262,27 +278,31 @@ class Survey:
     ) -> list[Row]:
         problem = self.problem
         analytic = problem.vector(second(problem.as_tangents(direction)))
-        tolerance = Tolerance.of(analytic, self._dtype)
-        line = make()
-        pending = np.arange(problem.size) if problem.size <= self.limit else self._coordinates()
-        outcomes: dict[int, Outcome] = {}
-        for step in self._steps(line):
-            if len(pending) == 0:
-                break
-            look = glance(line, step)
-            good = accepts(look, analytic, tolerance)
-            for i in pending[good[pending]].tolist():
-                outcomes[i] = Outcome(float(look.value[i]), float(look.error[i]), step, "ok", "")
-            pending = pending[~good[pending]]
-        for i in pending.tolist():
-            slope = slope_of(line, i)
-            outcomes[i] = Outcome(
-                slope.value, slope.error, slope.step, *judge(slope, float(analytic[i]), tolerance)
-            )
+        outcomes = self._compare_all(make(), analytic, Tolerance.of(analytic, self._dtype))
         return [
-            Row(f"{problem.name(i)} along {name}", "second", float(analytic[i]), *outcome, _curve(make, i))
-            for i, outcome in sorted(outcomes.items())
+            Row(f"{problem.name(i)} along {name}", "second", float(analytic[i]), *found[:5], _curve(make, i))
+            for i, found in sorted(outcomes.items())
         ]
+
+    def _compare_all(self, line: Line, analytic: Floats, tolerance: Tolerance) -> dict[int, Outcome]:
+        """Outcomes for the functions that share a line, by their number."""
+        pending = np.arange(len(analytic)) if len(analytic) <= self.limit else self._coordinates()
+        outcomes: dict[int, Outcome] = {}
+        flat = analytic == 0
+        for step in [] if self.method == "central" else self._steps(line):
+            look = glance(line, step)
+            flat &= look.flat
+            good = accepts(look, analytic, tolerance)[pending]
+            outcomes |= {i: Outcome.at_a_glance(look, i) for i in pending[good].tolist()}
+            pending = pending[~good]
+            if len(pending) == 0:
+                return outcomes
+        for i in pending.tolist():
+            if flat[i] and self.method != "central":
+                outcomes[i] = Outcome.at_a_glance(look, i)
+            else:
+                outcomes[i] = Outcome.closely(slope_of(line, i), float(analytic[i]), tolerance)
+        return outcomes
 
     # ---------------------------------------------------------------- explanations
 

@@ -60,8 +60,7 @@ def accepts(look: Glance, analytic: Floats, tolerance: Tolerance) -> Mask:
         # Either the numbers are sharp, or both are zero for all one can see.
         scale = np.maximum(look.scale, tolerance.largest)
         sharp = (look.error <= _CERTAIN * size) | (look.error + size <= _NEGLIGIBLE_AT_A_GLANCE * scale)
-        constant = look.flat & (analytic == 0)
-    return np.asarray((look.smooth & close & sharp) | constant)
+    return np.asarray(look.smooth & close & sharp & ~look.flat)
 
 
 def judge(slope: Slope, analytic: float, tolerance: Tolerance) -> tuple[Verdict, str]:
@@ -78,11 +77,14 @@ def judge(slope: Slope, analytic: float, tolerance: Tolerance) -> tuple[Verdict,
     if math.isinf(analytic) or math.isinf(slope.value):
         return ("ok" if analytic == slope.value else "mismatch"), remark
     size = max(abs(analytic), abs(slope.value))
-    slack = tolerance.relative * size + tolerance.absolute + 1e-12 * slope.scale
-    if not abs(analytic - slope.value) <= slack + _SAFETY * slope.error:
-        return "mismatch", remark
     negligible = _NEGLIGIBLE * max(slope.scale, tolerance.largest)
-    if slope.error <= _CERTAIN * size or slope.error + size <= negligible:
+    resolved = slope.error <= _CERTAIN * size
+    slack = tolerance.relative * size + tolerance.absolute + _SAFETY * slope.error
+    if not resolved:
+        slack += 1e-12 * slope.scale
+    if not abs(analytic - slope.value) <= slack:
+        return "mismatch", remark
+    if resolved or slope.error + size <= negligible:
         return "ok", remark
     return "unreliable", "finite differences cannot resolve this derivative"
 
