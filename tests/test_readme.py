@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import doctest
 import re
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list[tuple[int, str]]:
     """Line numbers and contents of the fenced blocks of one language."""
-    return [(TEXT.count("\n", 0, m.start()) + 1, m[2]) for m in BLOCK.finditer(TEXT) if m[1] == language]
+    found = [m for m in BLOCK.finditer(TEXT) if m[2] == language]
+    return [(TEXT.count("\n", 0, m.start()) + 1, textwrap.dedent(m[3])) for m in found]
 
 
 def test_python_blocks_print_what_they_show() -> None:
