@@ -86,6 +86,7 @@ class _Builder:
         self.inputs: list[Name] = []
         self.arrays: list[tuple[Name, Expr]] = []
         self.shared: list[Equation] = []
+        self.numbered = 0
         self.uses = count_uses(graph)
 
     def run(self, names: Sequence[str]) -> Equations:
@@ -153,7 +154,11 @@ class _Builder:
         outside, core = (None, term) if wanted else split(term, False)
         if isinstance(core, Symbol):
             return term
-        name = self.namer.take(wanted) if wanted else self.namer.numbered(letter, len(self.shared) + 1)
+        if wanted:
+            name = self.namer.take(wanted)
+        else:
+            self.numbered += 1
+            name = self.namer.numbered(letter, self.numbered)
         self.shared.append(Equation(name, core))
         symbol = Symbol(name, core.shape, temporary=True)
         return product(False, [outside, symbol], []) if outside else symbol

@@ -116,6 +116,8 @@ class Latex(Style):
         return f"{head} {self.wrap((parts[0][0], 0), ATOM)}", BIG
 
     def call(self, term: Call, parts: list[Part]) -> Part:
+        if term.function == "eye":
+            return f"I_{{{term.extra[0]}}}", ATOM
         if term.function == "outer":
             left, right = self.wrap(parts[0], POWER), self.wrap(parts[1], POSTFIX)
             return _side_by_side(left, f"{right}^{{T}}"), PRODUCT
@@ -162,6 +164,8 @@ def latex_binding(op: Op) -> tuple[int, int]:
     bare = _without_groups(op.latex)
     if "{cases}" in op.latex:
         return BIG, SUM
+    if " \x00" in bare and "^" in bare:
+        return PRODUCT, POWER + 1
     if "^" in bare and "(" not in bare:
         return POWER, POWER + 1
     if re.search(r"[A-Za-z] *\x00", bare):

@@ -18,7 +18,7 @@ GREEK = frozenset({
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _PLAIN_DIGITS = str.maketrans("₀₁₂₃₄₅₆₇₈₉⁰¹²³⁴⁵⁶⁷⁸⁹", "01234567890123456789")
 _FIXED = {
-    "pi", "inf", "nan", "array", "ones", "zeros", "diag", "trace", "tril", "triu", "outer", "stack",
+    "pi", "inf", "nan", "array", "ones", "zeros", "diag", "trace", "eye", "tril", "triu", "outer", "stack",
     "pad", "ravel", "swapaxes", "unslice", "np", "sc", "sl", "rt", "float16", "float32", "float64",
     "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
 }

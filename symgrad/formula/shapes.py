@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..core.op import Op
 from ..ops.contraction import matmul
+from ..ops.linalg import solve
 from ..ops.reduction import prod, sum_
 from ..ops.shaping import concatenate
 from .terms import (
@@ -16,6 +17,7 @@ from .terms import (
     Index,
     Number,
     Ones,
+    Product,
     Reduce,
     Shape,
     Span,
@@ -59,6 +61,7 @@ def is_whole(entry: Entry) -> bool:
 
 def index(base: Term, entries: Sequence[Entry]) -> Term:
     """Index a term, one entry an axis beside new ones (None); an index of an index becomes one."""
+    entries = list(entries)
     if isinstance(base, Index):
         return index(base.args[0], _composed(base.entries, entries))
     if all(is_whole(e) for e in entries):
@@ -70,9 +73,22 @@ def index(base: Term, entries: Sequence[Entry]) -> Term:
         if entry is not None:
             start, size, step, _ = entry
             return Vector([base.args[start + k * step] for k in range(size)])
+    vector = _vector_solve(base) if entries[-1:] == [0] else None
+    if vector is not None:
+        return index(vector, entries[:-1])
     if isinstance(base, Ones):
         return Ones(Index(base, entries).shape)
     return Index(base, entries)
+
+
+def _vector_solve(term: Term) -> Term | None:
+    """The solution for one column, as that for the vector which the column is made of."""
+    if not (isinstance(term, Apply) and term.op is solve and term.shape[-1:] == (1,)):
+        return None
+    matrix, column = term.args
+    if not (isinstance(column, Index) and column.entries[-1] is None and len(column.shape) == 2):
+        return None
+    return Apply(solve, [matrix, index(column.args[0], column.entries[:-1])], term.shape[:-1])
 
 
 def _composed(inner: Sequence[Entry], outer: Sequence[Entry]) -> list[Entry]:
@@ -134,6 +150,11 @@ def reshaped(term: Term, old: Shape, new: Shape) -> Term:
     kept = _keepdims(term, old, new)
     if kept is not None:
         return kept
+    if isinstance(term, Product):
+        long = [f for f in term.args if f.shape]
+        if all(f.shape == term.shape and (len(long) == 1 or isinstance(f, Reduce)) for f in long):
+            sides = [[reshaped(f, old, new) for f in side] for side in (term.numerator, term.denominator)]
+            return product(term.minus, *sides)
     lead = len(old) - len(term.shape)
     entries: list[Entry] = []
     position = 0

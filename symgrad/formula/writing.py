@@ -26,7 +26,6 @@ from ..ops.comparison import (
 )
 from ..ops.contraction import matmul
 from ..ops.indexing import gather, scatter_add
-from ..ops.linalg import solve
 from ..ops.masking import keep
 from ..ops.reduction import all_, any_, max_, min_, prod, sum_
 from ..ops.selection import trunc, where
@@ -138,14 +137,15 @@ def _ring(context: Context, node: Expr) -> Term:
 
 def _outer(x: Term, y: Term) -> Term | None:
     """A column times a row, which is an outer product."""
+    (first, x), (second, y) = split(x, True), split(y, True)
     for left, right in ((x, y), (y, x)):
-        if isinstance(left, Index) and len(right.shape) == 1:
-            column = left.entries[-1] is None and len(left.shape) == 2
-            rest = index(left.args[0], left.entries[:-1]) if column else None
-            if rest is not None and len(rest.shape) == 1:
-                (outside, a), (more, b) = split(rest, True), split(right, True)
-                made = Call("outer", [a, b], (left.shape[0], right.shape[0]))
-                return product(False, [*[o for o in (outside, more) if o is not None], made], [])
+        column = isinstance(left, Index) and left.entries[-1] is None and len(left.shape) == 2
+        if not isinstance(left, Index) or not column or len(right.shape) != 1:
+            continue
+        outside, a = split(index(left.args[0], left.entries[:-1]), True)
+        if len(a.shape) == 1:
+            made = Call("outer", [a, right], (left.shape[0], right.shape[0]))
+            return product(False, [*[o for o in (first, second, outside) if o is not None], made], [])
     return None
 
 
@@ -153,8 +153,18 @@ def _outer(x: Term, y: Term) -> Term | None:
 def _matmul(context: Context, node: Expr) -> Term:
     """A matrix product, with what only scales it in front."""
     outside, factors = zip(*[split(context.exact(a), True) for a in node.args], strict=True)
-    core = Apply(matmul, factors, node.shape)
+    a, b = factors
+    core: Term = Apply(matmul, factors, node.shape)
+    if len(node.shape) == 2 and a.shape[-1] == 1:
+        column, row = index(a, [*whole(a.shape[:1]), 0]), index(b, [0, *whole(b.shape[1:])])
+        core = Call("outer", [column, row], node.shape)
+    elif len(node.shape) <= 2 and any(_is_identity(f) for f in factors):
+        core = b if _is_identity(a) else a
     return product(False, [*[o for o in outside if o is not None], core], [])
+
+
+def _is_identity(term: Term) -> bool:
+    return isinstance(term, Call) and term.function == "eye"
 
 
 @writes(divide)
@@ -293,13 +303,7 @@ def _broadcast(context: Context, node: Expr) -> Term:
 @writes(reshape)
 def _reshape(context: Context, node: Expr) -> Term:
     (x,) = node.args
-    term = context.loose(x)
-    if isinstance(term, Apply) and term.op is solve and node.shape == x.shape[:-1]:
-        column = term.args[1]
-        vector = index(column, [*whole(column.shape[:-1]), 0]) if column.shape[-1:] == (1,) else column
-        if len(vector.shape) == 1 and not (isinstance(vector, Index) and 0 in vector.entries):
-            return Apply(solve, [term.args[0], vector], node.shape)
-    return reshaped(term, x.shape, node.shape)
+    return reshaped(context.loose(x), x.shape, node.shape)
 
 
 @writes(transpose)
@@ -341,6 +345,8 @@ def _scatter(context: Context, node: Expr) -> Term:
     if short and positions is not None and len(set(positions.tolist())) == len(positions) == len(term.args):
         return scattered(term.args, positions.tolist(), node.shape[0])
     if x.ndim == 1 and _is_diagonal(node.shape, where_):
+        if not term.shape and node.shape[0] == node.shape[1]:
+            return product(False, [term, Call("eye", [], node.shape, [str(node.shape[0])])], [])
         return Call("diag", [context.exact(x)], node.shape)
     return Apply(scatter_add, [context.exact(a) for a in node.args], node.shape, dict(node.params))
 

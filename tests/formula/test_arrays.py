@@ -12,8 +12,10 @@ from symgrad.core.expr import InternTable
 from symgrad.core.graph import Graph
 from symgrad.core.op import OPS, Sample
 from symgrad.formula.formula import make_formula
+from symgrad.ops.casting import python_number
 from symgrad.ops.define import FUNCTIONS
 from symgrad.ops.indexing import getitem
+from symgrad.ops.masking import keep
 from symgrad.ops.shaping import broadcast_to, reshape, take_slice, transpose
 from tests.formula.graphs import N, evaluate_source, evaluate_text, gradient, graph_of, reference
 
@@ -94,6 +96,11 @@ def text_of(f: Any, **shapes: Any) -> str:
     (lambda x, A: N.transpose(A) @ (A @ x - 1.0), "Aᵀ @ (A @ x - 1)"),
     (lambda x, A: x * (x @ N.transpose(A) @ A), "x·(x @ Aᵀ @ A)"),
     (lambda x, A: -(2.0 * (A @ x)), "-2·A @ x"),
+    (lambda x, A: A * N.expand_dims(2 / N.sum(A, axis=1), 1), "2·A/Σ(A, axis=1, keepdims=True)"),
+    (lambda x, A: N.reshape(x, (3, 1)) @ N.reshape(x, (1, 3)), "outer(x, x)"),
+    (lambda x, A: A @ N.diag(broadcast_to(getitem(x, 1), shape=(3,))), "x[1]·A"),
+    (lambda x, A: keep(x < 1.0, x) + keep(~(x < 1.0), 2.0 * N.exp(x)), "where(x < 1, x, 2·exp(x))"),
+    (lambda x, A: python_number(getitem(x, 0)) * x, "x·x[0]"),
     (lambda x, A: N.trace(A @ N.transpose(A)), "trace(A @ Aᵀ)"),
     (lambda x, A: N.diag(x), "diag(x)"),
     (lambda x, A: N.tril(A), "tril(A)"),
@@ -119,6 +126,21 @@ def test_linear_algebra() -> None:
     assert str(make_formula(graph_of(f, A=(3, 3), b=(3,)), ["f"])) == "f(A, b) = solve(A, b) + A⁻ᵀ @ b"
     arrays = {"A": np.array([[3.0, 1, 0], [0, 2, 1], [1, 0, 4]]), "b": np.array([1.0, 2, 3])}
     agree(graph_of(f, **{k: v.shape for k, v in arrays.items()}), **arrays)
+
+
+def test_gradients_of_matrix_functions() -> None:
+    def quadratic_inverse(A: Any, b: Any) -> Any:
+        return b @ FUNCTIONS[np.linalg.solve](A, b)
+
+    def trace_of_square(A: Any, b: Any) -> Any:
+        return N.trace(A @ A)
+
+    shapes = {"A": (3, 3), "b": (3,)}
+    slope = make_formula(*gradient(graph_of(quadratic_inverse, **shapes), "A"))
+    assert str(slope).partition(" = ")[2] == "-outer(solve(Aᵀ, b), solve(A, b))"
+    slope = make_formula(*gradient(graph_of(trace_of_square, **shapes), "A"))
+    assert str(slope).partition(" = ")[2] == "2·Aᵀ"
+    assert slope.latex.partition(" = ")[2] == "2 A^{T}"
 
 
 def test_the_norm_and_its_gradient() -> None:
