@@ -100,7 +100,7 @@ def text_of(f: Any, **shapes: Any) -> str:
     (lambda x, A: N.reshape(x, (3, 1)) @ N.reshape(x, (1, 3)), "outer(x, x)"),
     (lambda x, A: A @ N.diag(broadcast_to(getitem(x, 1), shape=(3,))), "x[1]·A"),
     (lambda x, A: keep(x < 1.0, x) + keep(~(x < 1.0), 2.0 * N.exp(x)), "where(x < 1, x, 2·exp(x))"),
-    (lambda x, A: python_number(getitem(x, 0)) * x, "x·x[0]"),
+    (lambda x, A: python_number(getitem(x, 0)) * x, "x[0]·x"),
     (lambda x, A: N.trace(A @ N.transpose(A)), "trace(A @ Aᵀ)"),
     (lambda x, A: N.diag(x), "diag(x)"),
     (lambda x, A: N.tril(A), "tril(A)"),
