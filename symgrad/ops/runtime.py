@@ -22,6 +22,11 @@ def sech2(x: Array) -> Array:
     return 4 * e / np.square(1 + e)
 
 
+def in_domain(x: Array) -> Array:
+    """The value, NaN where it is negative; -0.0 becomes 0.0, so that its reciprocal is +inf."""
+    return np.where(x < 0, np.nan, x) + 0.0
+
+
 def spherical_jn(n: int, z: Array) -> Array:
     """Spherical Bessel function j_n by its power series near 0 and upward recurrence elsewhere."""
     z = np.asarray(z)

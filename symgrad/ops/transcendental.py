@@ -43,17 +43,22 @@ expm1 = _unary(
     np.expm1, "exp(x) - 1, accurate near 0.", lambda out, x: exp(x), -2.0, 2.0,
     latex=r"\operatorname{{expm1}}\left({0}\right)",
 )
-log = _unary(np.log, "Natural logarithm.", lambda out, x: reciprocal(x), 0.2, 3.0)
+in_domain = elementwise(
+    "in_domain", numpy="rt.in_domain({0})", c="({0} < 0 ? NAN : {0} + 0)", text="{0}", latex="{0}",
+    doc="The value, NaN where it is negative: slopes of logarithms must not outlive their domain.",
+    partials=[lambda out, x: 1], samples=[Sample(((0.2, 3.0),))],
+)
+log = _unary(np.log, "Natural logarithm.", lambda out, x: reciprocal(in_domain(x)), 0.2, 3.0)
 log2 = _unary(
-    np.log2, "Logarithm to base 2.", lambda out, x: reciprocal(x * LN2), 0.2, 3.0,
+    np.log2, "Logarithm to base 2.", lambda out, x: reciprocal(in_domain(x) * LN2), 0.2, 3.0,
     latex=r"\log_{{2}}\left({0}\right)",
 )
 log10 = _unary(
-    np.log10, "Logarithm to base 10.", lambda out, x: reciprocal(x * LN10), 0.2, 3.0,
+    np.log10, "Logarithm to base 10.", lambda out, x: reciprocal(in_domain(x) * LN10), 0.2, 3.0,
     latex=r"\log_{{10}}\left({0}\right)",
 )
 log1p = _unary(
-    np.log1p, "log(1 + x), accurate near 0.", lambda out, x: reciprocal(x + 1.0), -0.7, 3.0,
+    np.log1p, "log(1 + x), accurate near 0.", lambda out, x: reciprocal(in_domain(x + 1.0)), -0.7, 3.0,
     latex=r"\operatorname{{log1p}}\left({0}\right)",
 )
 sin = _unary(np.sin, "Sine.", lambda out, x: cos(x), -3.0, 3.0)
@@ -84,7 +89,8 @@ arccosh = _unary(
     latex=r"\operatorname{{arcosh}}\left({0}\right)",
 )
 arctanh = _unary(
-    np.arctanh, "Inverse hyperbolic tangent.", lambda out, x: reciprocal((1.0 - x) * (1.0 + x)), -0.8, 0.8,
+    np.arctanh, "Inverse hyperbolic tangent.",
+    lambda out, x: reciprocal(in_domain((1.0 - x) * (1.0 + x))), -0.8, 0.8,
     latex=r"\operatorname{{artanh}}\left({0}\right)",
 )
 
@@ -135,7 +141,7 @@ log_expit = elementwise(
 )
 logit = elementwise(
     "logit", special="logit", doc="Inverse of the logistic function, log(p / (1 - p)).",
-    partials=[lambda out, p: reciprocal(p * (1.0 - p))], c="sg_logit{f}({0})",
+    partials=[lambda out, p: reciprocal(in_domain(p * (1.0 - p)))], c="sg_logit{f}({0})",
     latex=r"\operatorname{{logit}}\left({0}\right)", samples=[Sample(((0.1, 0.9),))],
 )
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)

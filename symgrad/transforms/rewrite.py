@@ -238,10 +238,11 @@ class Rewriter:
                 raise SymgradError(f"rule {rule.name!r} matches everything")
             self._index.setdefault(op.name, {}).setdefault(_telling_operand(rule), []).append(rule)
         self._settled: dict[int, Expr] = {}
+        self._applying: list[str] = []
 
     def run(self, graph: Graph) -> Graph:
         """Rewrite a graph; the result is a fixpoint of the rules."""
-        self._settled = {}
+        self._settled, self._applying = {}, []
         return rebuild(graph, make=self._rebuilt)
 
     def _rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -265,9 +266,7 @@ class Rewriter:
             trail.append(rule)
             node = changed
         else:
-            raise SymgradError(
-                f"rules undo each other: {', '.join(dict.fromkeys(r.name for r in trail if r))}"
-            )
+            raise _undone([r.name for r in trail if r])
         self._settled[first.id] = self._settled[node.id] = node
         return node
 
@@ -301,10 +300,16 @@ class Rewriter:
         return None, None
 
     def _result(self, rule: Rule, node: Expr, bindings: Bindings) -> Expr | None:
+        # What a rule builds is rewritten at once, which may apply further rules.
+        self._applying.append(rule.name)
+        if len(self._applying) > ROUNDS:
+            raise _undone(self._applying)
         if rule.target is not None:
-            return self._build(rule.target, node, bindings)
-        assert callable(rule.result)
-        made = rule.result(self, node, **bindings)
+            made: Expr | None = self._build(rule.target, node, bindings)
+        else:
+            assert callable(rule.result)
+            made = rule.result(self, node, **bindings)
+        self._applying.pop()
         return made
 
     def _build(self, target: Pattern, node: Expr, bindings: Bindings) -> Expr:
@@ -314,6 +319,10 @@ class Rewriter:
             return node.table.constant(target.number, node.dtype, node.aval.weak)
         args = [self._build(a, node, bindings) for a in target.args]
         return self.make(node.table, target.op, args, {})
+
+
+def _undone(names: Sequence[str]) -> SymgradError:
+    return SymgradError(f"rules undo each other: {', '.join(dict.fromkeys(names))}")
 
 
 def fitted(new: Expr, old: Expr) -> Expr | None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.op import OPS
 from ..ops.shaping import broadcast_to, inverse_permutation, reshape, take_slice, transpose
-from .rewrite import Rewriter, Rule, RuleClass
+from .rewrite import Bindings, Rewriter, Rule, RuleClass
 
 EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
 
@@ -101,8 +101,12 @@ def _slice_of_joined(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
 
 
 def _sum_of_ones(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
-    """Summing over axes of length one only drops them."""
-    return rw.make(node.table, reshape, [x], {"shape": node.shape}) if x.aval.size == node.aval.size else None
+    """Summing over axes of length one only drops them; a sum starts from 0.0, which turns -0.0 into 0.0."""
+    if x.aval.size != node.aval.size:
+        return None
+    if x.aval.is_float:
+        x = rw.make(node.table, OPS["add"], [x, node.table.constant(0.0, x.dtype)], {})
+    return rw.make(node.table, reshape, [x], {"shape": node.shape})
 
 
 def _cast_same(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
@@ -131,13 +135,30 @@ def _unbroadcast_operands(rw: Rewriter, node: Expr, **operands: Expr) -> Expr | 
     return rw.make(node.table, broadcast_to, [small], {"shape": node.shape})
 
 
+def _square_power(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """NumPy squares where the exponent is one number; an array of exponents goes through pow, which rounds worse."""
+    return None if node.args[1].ndim else rw.make(node.table, OPS["square"], [x], {})
+
+
 def _half_power(rw: Rewriter, node: Expr, x: Expr, n: Expr) -> Expr | None:
     """sqrt(x)**n = x**(n/2): one rounding instead of two, and no infinite slope inside."""
     value = n.value
     if value is None or value.ndim or not np.isfinite(value):
         return None
     half = node.table.constant(value / 2, n.dtype, n.aval.weak)
-    return rw.make(node.table, OPS["power"], [x, half], {})
+    # A power may be defined for negative x too, where the square root is not.
+    base = rw.make(node.table, OPS["in_domain"], [x], {})
+    return rw.make(node.table, OPS["power"], [base, half], {})
+
+
+def _not_bool(found: Bindings) -> bool:
+    """NumPy multiplies bools, but squares them as int8."""
+    return found["x"].dtype.kind != "b"
+
+
+def _signed(found: Bindings) -> bool:
+    """Unsigned integers wrap when negated."""
+    return found["x"].dtype.kind in "fi"
 
 
 # ------------------------------------------------------------------------------------------ the table
@@ -165,16 +186,18 @@ EXACT_RULES: list[Rule] = [
     _exact("negative(x) / y", "-(x / y)", "(-x) / y", "x / y"),
     _exact("x / negative(y)", "-(x / y)", "x / (-y)", "x / y"),
     _exact("x - negative(y)", "x + y", "x - (-y)", "x - y"),
-    _exact("negative(x) - y", "-(x + y)", "(-x) - y", "x - y"),
     _exact("negative(x) + y", "y - x", "(-x) + y", "x + y"),
     _exact("1 / x", "reciprocal(x)", "1 / x", "2 / x"),
-    _exact("x * x", "square(x)", "x * x", "x * y"),
+    _exact("x * x", "square(x)", "x * x", "x * y", when=_not_bool),
     _exact("square(negative(x))", "square(x)", "square(-x)", "square(x)"),
-    _exact("absolute(negative(x))", "absolute(x)", "absolute(-x)", "absolute(x)"),
+    _exact("absolute(negative(x))", "absolute(x)", "absolute(-x)", "absolute(x)", when=_signed),
     _exact("absolute(absolute(x))", "absolute(x)", "absolute(absolute(x))", "absolute(x)"),
     _exact("cos(negative(x))", "cos(x)", "cos(-x)", "cos(x)"),
     _exact("power(x, 1)", "x", "power(x, 1)", "power(x, 3)"),
-    _exact("power(x, 2)", "square(x)", "power(x, 2)", "power(x, 3)"),
+    _exact("power(x, 2)", _square_power, "power(x, 2)", "power(x, 3)"),
+    _exact("in_domain(in_domain(x))", "in_domain(x)", "in_domain(in_domain(x))", "in_domain(x)"),
+    _exact("in_domain(exp(x))", "exp(x)", "in_domain(exp(x))", "in_domain(x)"),
+    _exact("in_domain(square(x))", "square(x)", "in_domain(square(x))", "in_domain(x)"),
     _exact("maximum(x, x)", "x", "maximum(x, x)", "maximum(x, y)"),
     _exact("minimum(x, x)", "x", "minimum(x, x)", "minimum(x, y)"),
     _exact("where(True, x, y)", "x", "where(True, x, y)", "where(c, x, y)"),
@@ -185,7 +208,7 @@ EXACT_RULES: list[Rule] = [
     _exact("c | c", "c", "c | c", "c | ~c"),
     _exact("c & True", "c", "c & True", "c & ~c"),
     _exact("c | False", "c", "c | False", "c | ~c"),
-    _exact("reshape(x)", _reshape_same, "reshape_same(x)"),
+    _exact("reshape(x)", _reshape_same, ""),
     _exact("reshape(x)", _reshape_reshape, "", operand="reshape"),
     _exact("transpose(x)", _transpose_same, ""),
     _exact("transpose(x)", _transposes, "", operand="transpose"),
@@ -215,14 +238,15 @@ MASKED_RULES: list[Rule] = [
 STABLE_RULES: list[Rule] = [
     Rule(RuleClass.STABLE, "power(sqrt(x), n)", _half_power, example="power(sqrt(x), 3)", counterexample="power(x, 3)"),
     # The operand of root is a sum of squares by construction, never negative.
-    Rule(RuleClass.STABLE, "square(root(x))", "x", example="square(root(x))", counterexample="square(sqrt(x))"),
+    Rule(RuleClass.STABLE, "square(root(x))", "x", example="square(root(x))", counterexample="square(x)"),
+    Rule(RuleClass.STABLE, "square(sqrt(x))", "in_domain(x)", example="square(sqrt(x))", counterexample="square(x)"),
 ]
 
 
 def _operand_rules() -> list[Rule]:
     rules = []
     for op in OPS.values():
-        if op.lowering == "elementwise":
+        if op.lowering == "elementwise" and op.samples[0].shapes is None:
             names = ", ".join("abcdef"[: len(op.partials) or len(op.transposes)])
             rules.append(_exact(f"{op.name}({names})", _unbroadcast_operands, "", operand="broadcast_to"))
     return rules

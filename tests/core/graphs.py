@@ -89,8 +89,11 @@ def _finished(graph: Graph, simplified: bool) -> Graph:
 
 
 def gradient(function: Callable[..., Any], *args: Any, wrt: Sequence[int] | None = None) -> Any:
-    """Gradient of the sum of the outputs, by reverse mode, confirmed by forward mode and without simplifying."""
-    graph = trace(function, *args)
+    """Gradient of the sum of the outputs, by reverse mode, confirmed by forward mode and without simplifying.
+
+    The function is simplified before, as the transforms of the package do.
+    """
+    graph = simplify(trace(function, *args))
     chosen = [k for k, a in enumerate(args) if aval_of(a).is_float] if wrt is None else list(wrt)
     found = run_all(grad_graph(graph, chosen), *args)
     plain = run_all(grad_graph(graph, chosen, simplified=False), *args)
@@ -121,7 +124,7 @@ def _forward_gradient(graph: Graph, k: int, args: Sequence[Any]) -> Any:
 
 def derivatives(function: Callable[..., Any], x: Any, order: int) -> list[float]:
     """Value and derivatives of a scalar function up to an order, reverse over reverse."""
-    graph = trace(function, x)
+    graph = simplify(trace(function, x))
     values = [float(run(graph, x))]
     for _ in range(order):
         graph = grad_graph(graph)
@@ -131,7 +134,7 @@ def derivatives(function: Callable[..., Any], x: Any, order: int) -> list[float]
 
 def hessian(function: Callable[..., Any], x: Any) -> np.ndarray[Any, Any]:
     """Second derivatives of a scalar function of one array, forward over reverse."""
-    pushed = jvp_graph(grad_graph(trace(function, x)))
+    pushed = jvp_graph(grad_graph(simplify(trace(function, x))))
     x = np.asarray(x)
     rows = []
     for position in np.ndindex(x.shape):

@@ -90,6 +90,7 @@ def _cofactor(a: Array) -> Array:
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
+    "in_domain": lambda x: np.where(x < 0, np.nan, x) + 0.0,
     "keep": lambda c, x: np.where(c, x, np.zeros_like(x)),
     "root": np.sqrt,
     "sech2": lambda x: 1 / np.cosh(x) ** 2,
