@@ -40,7 +40,7 @@ def helpers_for(texts: list[str]) -> str:
     True
     """
     wanted: set[str] = set()
-    pending = {name for text in texts for name in _USED.findall(text)}
+    pending = {name for text in texts if "sg_" in text for name in _USED.findall(text)}
     while pending:
         name = pending.pop()
         found = _helper(name)

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.graph import label
 from ..lowering.program import Buffer, Index
-from ..ops.c_types import C_TYPES
+from ..ops.c_types import c_type
 
 #: Loop variables by depth.
 LOOP_NAMES: Final = ("i", "j", "k", "l", "p", "q")
@@ -59,11 +59,10 @@ class Names:
 
     def numbered(self) -> str:
         """The next of t1, t2, …"""
-        while True:
+        self._number += 1
+        while f"t{self._number}" in self._taken:
             self._number += 1
-            name = f"t{self._number}"
-            if name not in self._taken:
-                return name
+        return f"t{self._number}"
 
     def of(self, node: Expr) -> str:
         """A name for a value of a node: the user's if there is one."""
@@ -81,7 +80,7 @@ def valid(name: str) -> str:
 
 def storage_type(dtype: np.dtype[Any]) -> str:
     """C type of an element in memory."""
-    return "unsigned char" if dtype.kind == "b" else C_TYPES[dtype.name]
+    return "unsigned char" if dtype.kind == "b" else c_type(dtype)
 
 
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
@@ -140,7 +139,7 @@ def pointer(buffer: Buffer) -> str:
 
 def where_from(node: Expr, known: dict[Any, str]) -> str:
     """File and line of the user's source that made a node, and its text; empty if that is not known."""
-    origin = node.origin
+    origin = node.table.origins.get(node.id)
     if origin is None:
         return ""
     key = (origin.filename, origin.lineno)

@@ -16,7 +16,6 @@ from ..ops.reduction import prod, sum_
 from . import c_text
 
 _ARGUMENT = {"output": "out", "workspace": "workspace"}
-_FLOAT32 = np.dtype(np.float32)
 
 
 class Context:
@@ -67,13 +66,17 @@ def expression(value: Value) -> str:
     if not c:
         raise UnsupportedOperationError(f"{op.name} has no C source; the NumPy backend computes it")
     args = [arg.name if arg.kind != "literal" else operand(arg, _partner(value)) for arg in value.args]
-    single = aval.dtype is _FLOAT32 or aval.dtype == _FLOAT32
     if isinstance(c, str):
-        if aval.dtype.kind == "b":
-            single = any([a.dtype == _FLOAT32 for a in node.args])
-        return c.format(*args, f="f" if single else "")
-    text = c(args, [a.aval for a in node.args], dict(node.params), aval)
-    return text.replace("{f}", "f" if single else "") if "{f}" in text else text
+        return c.format(*args, f=_math_suffix(value))
+    text: str = c(args, [a.aval for a in node.args], node.params and dict(node.params), aval)
+    return text.replace("{f}", _math_suffix(value)) if "{f}" in text else text
+
+
+def _math_suffix(value: Value) -> str:
+    """The ending of mathematical functions: they are named after the type of their arguments."""
+    node = value.node
+    dtype = node.args[0].dtype if node.dtype.kind == "b" else node.dtype
+    return "f" if dtype.kind == "f" and dtype.itemsize == 4 else ""
 
 
 def _partner(value: Value) -> np.dtype[Any] | None:
@@ -105,13 +108,15 @@ def combine(op: Op, acc: str, value: str, dtype: np.dtype[Any]) -> str:
 def statements(value: Value, context: Context) -> list[str]:
     """The C statements that define a value."""
     kind = value.kind
+    if kind == "apply":
+        node = value.node
+        value.name = name = context.names.of(node)
+        return [f"const {c_type(node.aval.dtype)} {name} = {expression(value)};"]
     if kind in ("literal", "reduced"):
         return []
     if not value.name:
         value.name = context.names.of(value.node) if kind != "load" else context.names.numbered()
     name, dtype = value.name, value.dtype
-    if kind == "apply":
-        return [f"const {c_type(dtype)} {name} = {expression(value)};"]
     if kind == "load":
         assert value.buffer is not None
         element = f"{context.memory(value.buffer)}[{c_text.position(value.index)}]"

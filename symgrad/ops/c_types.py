@@ -18,12 +18,14 @@ C_TYPES: Final[dict[str, str]] = {
     "uint8": "uint8_t",
 }  # fmt: skip
 
+_BY_DTYPE: Final[dict[np.dtype[Any], str]] = {np.dtype(name): text for name, text in C_TYPES.items()}
+
 Source = Callable[[Sequence[str], Sequence[Aval], dict[str, Any], Aval], str]
 
 
 def c_type(dtype: np.dtype[Any]) -> str:
     """C type of one value; a bool in memory is an ``unsigned char``."""
-    return C_TYPES[dtype.name]
+    return _BY_DTYPE[dtype]
 
 
 def modular(dtype: np.dtype[Any]) -> str:
