@@ -16,7 +16,7 @@ from ..ops.casting import python_number
 from ..ops.define import cast
 from ..ops.shaping import broadcast_to
 from ..tracing.naming import label_variables
-from ..tracing.trace import active_table, outputs_of, to_expr
+from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
 from ..tracing.tracer import wrap
 from ..transforms.forward import pushforward
 from ..transforms.reverse import pullback
@@ -49,6 +49,10 @@ class Placeholders:
         table = values[0].table
         self.inputs = [table.input(v.aval, table.labels.get(v.id, "")) for v in values]
         self._back = {p.id: v for p, v in zip(self.inputs, values, strict=True)}
+        trace = active_trace()
+        if trace is not None:
+            # Decisions on a placeholder are decisions on the value it stands for.
+            trace.alias.update(self._back)
 
     def resolve(self, outputs: Sequence[Expr]) -> list[Expr]:
         """The same expressions over the original values, simplified."""

@@ -1,49 +1,22 @@
-"""Running a function on tracers, and the state of a trace in progress."""
+"""Running a function on tracers."""
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.aval import Aval
 from ..core.expr import Expr, InternTable
 from ..core.graph import Graph
+from ..core.paths import Guard
 from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
 from ..ops.define import lift
+from .state import Trace, active_table, active_trace, tracing
 from .tracer import Tracer, wrap
 
-
-class _State(threading.local):
-    """The traces in progress on this thread, innermost last."""
-
-    def __init__(self) -> None:
-        self.tables: list[InternTable] = []
-
-
-_state = _State()
-
-
-def active_table() -> InternTable | None:
-    """The intern table of the trace in progress on this thread, if any."""
-    return _state.tables[-1] if _state.tables else None
-
-
-@contextmanager
-def tracing(table: InternTable) -> Iterator[None]:
-    """Make ``table`` the trace in progress; the cyclic collector pauses, it would cost half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    _state.tables.append(table)
-    try:
-        yield
-    finally:
-        _state.tables.pop()
-        if was_enabled:
-            gc.enable()
+__all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 
 
 def to_expr(value: Any, table: InternTable) -> Expr:
@@ -71,32 +44,48 @@ def outputs_of(result: Any, table: InternTable, name: str) -> tuple[list[Expr], 
         ) from None
 
 
-def trace_flat(
-    function: Callable[..., Any], avals: Sequence[Aval], labels: Sequence[str], name: str
-) -> tuple[Graph, Any]:
-    """Trace a function of a flat list of values.
+@dataclass
+class Traced:
+    """What one run recorded.
+
+    Attributes
+    ----------
+    outputs
+        What the function returned, flat.
+    structure
+        How that is nested.
+    guards
+        The decisions on the way.
+    trace
+        The state at the end, which can evaluate expressions on the data.
+    """
+
+    outputs: list[Expr]
+    structure: Any
+    guards: list[Guard]
+    trace: Trace
+
+
+def trace_path(
+    function: Callable[..., Any], inputs: Sequence[Expr], name: str, values: Sequence[Any] | None = None
+) -> Traced:
+    """Run a function of a flat list of values on tracers of the given inputs.
 
     Parameters
     ----------
     function
-        Called with one tracer for each aval.
-    avals
-        Types of the inputs.
-    labels
-        Their names, for printing.
+        Called with one tracer for each input.
+    inputs
+        Input nodes of one table.
     name
-        Name of the function, for printing.
-
-    Returns
-    -------
-    Graph
-        Over one input for each aval.
-    structure
-        How the outputs are nested.
+        Name of the function, for messages.
+    values
+        Data to take decisions on.
     """
-    table = InternTable()
-    inputs = [table.input(aval, label) for aval, label in zip(avals, labels, strict=True)]
-    with tracing(table):
+    table = inputs[0].table if inputs else InternTable()
+    data = None if values is None else {x.id: v for x, v in zip(inputs, values, strict=True)}
+    trace = Trace(table, data)
+    with tracing(trace):
         try:
             result = function(*[wrap(x) for x in inputs])
         except SymgradError:
@@ -108,4 +97,36 @@ def trace_flat(
                 raise cause from None
             raise
         outputs, structure = outputs_of(result, table, name)
-    return Graph(inputs, outputs, name), structure
+    return Traced(outputs, structure, trace.guards, trace)
+
+
+def trace_flat(
+    function: Callable[..., Any], avals: Sequence[Aval], labels: Sequence[str], name: str,
+    values: Sequence[Any] | None = None,
+) -> tuple[Graph, Any]:
+    """Trace a function of a flat list of values in a table of its own.
+
+    Parameters
+    ----------
+    function
+        Called with one tracer for each aval.
+    avals
+        Types of the inputs.
+    labels
+        Their names, for printing.
+    name
+        Name of the function, for printing.
+    values
+        Data to take decisions on: the graph is then that of the path they take.
+
+    Returns
+    -------
+    Graph
+        Over one input for each aval.
+    structure
+        How the outputs are nested.
+    """
+    table = InternTable()
+    inputs = [table.input(aval, label) for aval, label in zip(avals, labels, strict=True)]
+    traced = trace_path(function, inputs, name, values)
+    return Graph(inputs, traced.outputs, name), traced.structure

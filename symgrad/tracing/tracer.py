@@ -11,9 +11,10 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.origin import user_origin
 from ..errors import SymgradError, TraceError, UnsupportedOperationError, with_location
-from ..ops.define import METHODS, UFUNCS
+from ..ops.define import FUNCTIONS, METHODS, UFUNCS
 from ..ops.shaping import transpose_all
 from .protocol import function_for, ufunc_method
+from .state import active_trace
 
 
 def where() -> str:
@@ -126,6 +127,24 @@ def _in_place(symbol: str) -> Callable[[Tracer, Any], Any]:
         )
 
     return method
+
+
+def _decide(tracer: Tracer, integer: bool) -> bool | int:
+    """Ask for the truth or the integer value of a tracer: a guard of the trace in progress."""
+    trace = active_trace()
+    if trace is None or trace.table is not tracer.expr.table:
+        refuse(
+            "a traced value was used after its trace was over",
+            "Do not keep traced values in globals, attributes or caches; return them from the function instead.",
+        )
+    try:
+        return trace.decide(tracer.expr, integer, user_origin(3))
+    except SymgradError as error:
+        raise located(error) from None
+
+
+def _ufunc(name: str, tracer: Tracer) -> Any:
+    return record(UFUNCS[name], (tracer,))
 
 
 class Tracer:
@@ -250,11 +269,8 @@ class Tracer:
 
     # ---------------------------------------------------------------- what would make a value concrete
 
-    def __bool__(self) -> NoReturn:
-        refuse(
-            "the truth of a traced value is not known while the function is traced",
-            "Choose between values with np.where(condition, a, b), np.maximum or np.clip instead of if, and, or, min, max.",
-        )
+    def __bool__(self) -> bool:
+        return bool(_decide(self, False))
 
     def __float__(self) -> NoReturn:
         refuse(
@@ -262,16 +278,22 @@ class Tracer:
             "Leave out float(): NumPy functions and operators take the value as it is (np.sin for math.sin).",
         )
 
-    def __int__(self) -> NoReturn:
-        refuse(
-            "int() of a traced value would make it a constant", "Use np.floor or .astype(int) on the array."
-        )
+    def __int__(self) -> int:
+        return int(_decide(self, True))
 
-    def __index__(self) -> NoReturn:
-        refuse(
-            "a traced value cannot be used as a Python index, size or range",
-            "Index an array with it through np.take(x, i), or mark the argument as static.",
-        )
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"a traced {self.dtype} cannot be used as an index")
+        return int(_decide(self, True))
+
+    def __trunc__(self) -> int:
+        return int(_decide(self, True))
+
+    def __floor__(self) -> int:
+        return int(_decide(_ufunc("floor", self), True))
+
+    def __ceil__(self) -> int:
+        return int(_decide(_ufunc("ceil", self), True))
 
     def __complex__(self) -> NoReturn:
         refuse(
@@ -340,7 +362,7 @@ class ArrayTracer(Tracer):
             yield self[k]
 
     def __contains__(self, value: Any) -> bool:
-        refuse("`in` asks for the truth of a traced comparison", "Use np.any(x == value).")
+        return bool(record(FUNCTIONS[np.any], (self == value,)))
 
     def __getitem__(self, key: Any) -> Any:
         return record(METHODS["__getitem__"], (self, unwrap(key)))
@@ -351,11 +373,18 @@ class ArrayTracer(Tracer):
             "Build the new array with np.where(mask, new, old) or np.concatenate.",
         )
 
-    def __bool__(self) -> NoReturn:
-        refuse(
-            "the truth of a traced array is not known while the function is traced",
-            "Choose between values with np.where(condition, a, b); combine conditions with & and |.",
-        )
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            # NumPy's own error: it is the user's fault, traced or not.
+            raise ValueError(
+                "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+            )
+        return bool(_decide(self, False))
+
+    def __int__(self) -> int:
+        if self.size != 1:
+            raise TypeError("only length-1 arrays can be converted to Python scalars")
+        return int(_decide(self, True))
 
     __iadd__, __isub__, __imul__ = _in_place("+"), _in_place("-"), _in_place("*")
     __itruediv__, __ipow__, __ifloordiv__ = _in_place("/"), _in_place("**"), _in_place("//")

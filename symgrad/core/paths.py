@@ -1,0 +1,202 @@
+"""The known paths of a function through its branches: a tree of guards with results at its leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .expr import Expr
+from .graph import Graph
+from .origin import Origin
+
+Outcome = bool | int
+
+
+class Guard(NamedTuple):
+    """A decision that Python took while the function was traced.
+
+    Attributes
+    ----------
+    expr
+        A rank-0 bool or int64 expression over the inputs.
+    outcome
+        What it was.
+    origin
+        The user's line that asked.
+    """
+
+    expr: Expr
+    outcome: Outcome
+    origin: Origin | None
+
+
+@dataclass(eq=False)
+class Leaf:
+    """The end of a path.
+
+    Attributes
+    ----------
+    index
+        Number of the path, in the order of discovery.
+    guards
+        The decisions on the way, in order.
+    outputs
+        Results; after those that are returned come the new contents of arguments that were written to.
+    structure
+        How the returned ones are nested.
+    writes
+        For each further output, which input (or captured array) it is written back to.
+    hits
+        How often the path was taken.
+    """
+
+    index: int
+    guards: tuple[Guard, ...]
+    outputs: tuple[Expr, ...]
+    structure: Any
+    writes: tuple[Any, ...] = ()
+    hits: int = 0
+
+
+@dataclass(eq=False)
+class Vertex:
+    """A place in the tree: undecided, a guard with the outcomes seen so far, or a leaf."""
+
+    number: int
+    guard: Guard | None = None
+    children: dict[Outcome, Vertex] = field(default_factory=dict)
+    leaf: Leaf | None = None
+    size: int = 0
+
+    @property
+    def roots(self) -> tuple[Expr, ...]:
+        """The expressions that are needed here."""
+        if self.leaf is not None:
+            return self.leaf.outputs
+        return (self.guard.expr,) if self.guard is not None else ()
+
+
+class PathTree:
+    """All known paths of a function for one structure and types of its arguments.
+
+    Attributes
+    ----------
+    inputs
+        Argument nodes.
+    leaves
+        The paths, in the order of discovery.
+    """
+
+    def __init__(self, inputs: Sequence[Expr], name: str) -> None:
+        self.inputs = tuple(inputs)
+        self.name = name
+        self.root = Vertex(0)
+        self.leaves: list[Leaf] = []
+        self._count = 1
+
+    def add(self, leaf: Leaf) -> bool:
+        """Enter a path; False if the function did not take the same decisions for the same data."""
+        vertex = self.root
+        way = [vertex]
+        for guard in leaf.guards:
+            if vertex.leaf is not None or (vertex.guard is not None and vertex.guard.expr is not guard.expr):
+                return False
+            if vertex.guard is None:
+                vertex.guard = guard
+            child = vertex.children.get(guard.outcome)
+            if child is None:
+                child = vertex.children[guard.outcome] = Vertex(self._count)
+                self._count += 1
+            vertex = child
+            way.append(vertex)
+        if vertex.guard is not None or vertex.leaf is not None:
+            return False
+        vertex.leaf = leaf
+        self.leaves.append(leaf)
+        for passed in way:
+            passed.size += 1
+        return True
+
+    def vertices(self) -> Iterator[Vertex]:
+        """All places, parents before children, in a fixed order."""
+        stack = [self.root]
+        while stack:
+            vertex = stack.pop()
+            yield vertex
+            stack.extend(vertex.children[k] for k in sorted(vertex.children, reverse=True))
+
+    @property
+    def graph(self) -> Graph:
+        """Everything in the tree as one graph: the roots of all places in order."""
+        return Graph(self.inputs, [e for v in self.vertices() for e in v.roots], self.name)
+
+    @property
+    def branches(self) -> bool:
+        """True where a decision depends on the data."""
+        return self.root.guard is not None
+
+    def mapped(self, graph: Graph) -> PathTree:
+        """The same tree over the expressions of a graph that was made from :attr:`graph`."""
+        made = PathTree(graph.inputs, self.name)
+        made._count = self._count
+        roots = iter(graph.outputs)
+        copies: dict[int, Vertex] = {}
+        order = list(self.vertices())
+        for v in order:
+            copy = copies[v.number] = Vertex(v.number, size=v.size)
+            if v.leaf is not None:
+                outputs = tuple([next(roots) for _ in v.leaf.outputs])
+                copy.leaf = Leaf(v.leaf.index, v.leaf.guards, outputs, v.leaf.structure, v.leaf.writes)
+            elif v.guard is not None:
+                copy.guard = v.guard._replace(expr=next(roots))
+        for v in order:
+            copies[v.number].children = {k: copies[c.number] for k, c in v.children.items()}
+        made.root = copies[self.root.number]
+        made.leaves = [copies[v.number].leaf for v in order if v.leaf is not None]  # type: ignore[misc]
+        made.leaves.sort(key=lambda leaf: leaf.index)
+        return made
+
+
+class Placement:
+    """Where in a tree each operation is computed: at the last place that all its uses lie below.
+
+    Attributes
+    ----------
+    at
+        Number of the place, by node id.
+    nodes
+        The operations computed at each place, operands first, by the number of the place.
+    """
+
+    def __init__(self, tree: PathTree) -> None:
+        self._parent: dict[int, int] = {}
+        self._depth: dict[int, int] = {tree.root.number: 0}
+        self.at: dict[int, int] = {}
+        for vertex in tree.vertices():
+            for child in vertex.children.values():
+                self._parent[child.number] = vertex.number
+                self._depth[child.number] = self._depth[vertex.number] + 1
+            for root in vertex.roots:
+                self._need(root, vertex.number)
+        self.nodes: dict[int, list[Expr]] = {v.number: [] for v in tree.vertices()}
+        order = tree.graph.nodes
+        for node in reversed(order):
+            for a in node.args:
+                self._need(a, self.at[node.id])
+        for node in order:
+            self.nodes[self.at[node.id]].append(node)
+
+    def _need(self, node: Expr, place: int) -> None:
+        known = self.at.get(node.id)
+        self.at[node.id] = place if known is None else self._common(known, place)
+
+    def _common(self, a: int, b: int) -> int:
+        depth, parent = self._depth, self._parent
+        while depth[a] > depth[b]:
+            a = parent[a]
+        while depth[b] > depth[a]:
+            b = parent[b]
+        while a != b:
+            a, b = parent[a], parent[b]
+        return a

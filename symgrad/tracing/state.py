@@ -1,0 +1,196 @@
+"""The state of a trace in progress: decisions taken, and the data to take them on."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
+from ..core.origin import Origin
+from ..core.paths import Guard, Outcome
+from ..errors import TraceError
+from ..ops.define import FUNCTIONS
+from ..ops.evaluate import evaluate
+from ..ops.selection import as_condition
+from ..ops.shaping import reshape
+
+
+class Trace:
+    """One run of a function on tracers.
+
+    Parameters
+    ----------
+    table
+        Where its expressions are interned.
+    values
+        The data of the inputs, by node id; without them a decision that depends on data is refused.
+
+    Attributes
+    ----------
+    guards
+        The decisions taken so far.
+    alias
+        Inputs that stand for other expressions: the variables of an inner derivative.
+    """
+
+    def __init__(self, table: InternTable, values: dict[int, Any] | None = None) -> None:
+        self.table = table
+        self.guards: list[Guard] = []
+        self.alias: dict[int, Expr] = {}
+        self._has_data = values is not None
+        self._values: dict[int, Any] = dict(values or {})
+        self._resolved: dict[int, Expr] = {}
+        self._varies: dict[int, bool] = {}
+        self._decided: dict[int, Outcome] = {}
+
+    # ---------------------------------------------------------------- decisions
+
+    def decide(self, expr: Expr, integer: bool, origin: Origin | None) -> Outcome:
+        """The truth (or integer value) of a rank-0 expression; recorded as a guard if it depends on data.
+
+        Raises
+        ------
+        TraceError
+            If there are no data to decide on.
+        """
+        question = self.resolve(_question(expr, integer))
+        if not self.varies(question):
+            return self._outcome(question, integer)
+        known = self._decided.get(question.id)
+        if known is not None:
+            return known
+        if not self._has_data:
+            raise TraceError(
+                "the function takes a decision that depends on data, and there are none here.\n"
+                "  Give example arrays and numbers instead of sg.Spec; the path they take is then the one shown."
+            )
+        outcome = self._outcome(question, integer)
+        self._decided[question.id] = outcome
+        self.guards.append(Guard(question, outcome, origin))
+        return outcome
+
+    def _outcome(self, question: Expr, integer: bool) -> Outcome:
+        value = self.concrete(question)
+        return int(value) if integer else bool(value)
+
+    # ---------------------------------------------------------------- expressions over the true inputs
+
+    def resolve(self, expr: Expr) -> Expr:
+        """The expression with the variables of inner derivatives replaced by what they stand for."""
+        done = self._resolved
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            if node.id in done:
+                stack.pop()
+                continue
+            waiting = self._waiting(node, done)
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            target = self.alias.get(node.id)
+            if target is not None:
+                done[node.id] = done[target.id]
+            elif not node.args:
+                done[node.id] = node
+            else:
+                args = tuple([done[a.id] for a in node.args])
+                done[node.id] = node if args == node.args else self.table.remake(node.op, args, node.params)
+        return done[expr.id]
+
+    def _waiting(self, node: Expr, done: dict[int, Any]) -> list[Expr]:
+        target = self.alias.get(node.id)
+        needed = (target,) if target is not None else node.args
+        return [a for a in needed if a.id not in done]
+
+    def varies(self, expr: Expr) -> bool:
+        """Whether a value can differ between calls: it depends on an input or a captured array."""
+        done = self._varies
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            waiting = [a for a in node.args if a.id not in done]
+            if node.id not in done and waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            done[node.id] = node.op in (INPUT, CAPTURE) or any([done[a.id] for a in node.args])
+        return done[expr.id]
+
+    def concrete(self, expr: Expr) -> Any:
+        """The value of an expression on the data of this trace."""
+        root = self.resolve(expr)
+        values = self._values
+        stack = [root]
+        with np.errstate(all="ignore"):
+            while stack:
+                node = stack[-1]
+                if node.id in values:
+                    stack.pop()
+                    continue
+                waiting = [a for a in node.args if a.id not in values]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+                stack.pop()
+                values[node.id] = self._evaluated(node)
+        return values[root.id]
+
+    def _evaluated(self, node: Expr) -> Any:
+        if node.op is CONST:
+            return node.value[()]  # type: ignore[index]
+        if node.op is CAPTURE:
+            return node.params[0][1].array
+        if node.op is INPUT:
+            raise TraceError(
+                "the value of an argument is needed while tracing, and there are no data.\n"
+                "  Give example arrays and numbers instead of sg.Spec."
+            )
+        return evaluate(node.op, [self._values[a.id] for a in node.args], [a.aval for a in node.args], dict(node.params))
+
+
+def _question(expr: Expr, integer: bool) -> Expr:
+    """What a decision asks: a rank-0 bool, or a rank-0 int64."""
+    if expr.shape:
+        expr = reshape(expr, shape=())
+    return FUNCTIONS["astype"](expr, np.int64) if integer else as_condition(expr)  # type: ignore[no-any-return]
+
+
+class _State(threading.local):
+    """The traces in progress on this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.traces: list[Trace] = []
+
+
+_state = _State()
+
+
+def active_trace() -> Trace | None:
+    """The trace in progress on this thread, if any."""
+    return _state.traces[-1] if _state.traces else None
+
+
+def active_table() -> InternTable | None:
+    """The intern table of the trace in progress on this thread, if any."""
+    return _state.traces[-1].table if _state.traces else None
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[None]:
+    """Make a trace the one in progress; the cyclic collector pauses, it would cost half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    _state.traces.append(trace)
+    try:
+        yield
+    finally:
+        _state.traces.pop()
+        if was_enabled:
+            gc.enable()
