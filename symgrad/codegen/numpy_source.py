@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.expr import CAPTURE, CONST, INPUT, Expr
 from ..core.graph import Graph, label
+from ..core.paths import Guard, Leaf, Outcome, PathTree, Placement, Vertex, single_path
 from ..ops.evaluate import NAMESPACE
 from ..ops.shaping import reshape, take_slice
 from .render import render
@@ -49,13 +50,15 @@ class NumpyCode:
     constants: dict[str, Any]
 
 
-def generate(graph: Graph) -> NumpyCode:
-    """Write a graph as NumPy source.
+def generate(program: Graph | PathTree) -> NumpyCode:
+    """Write a graph, or a tree of paths, as NumPy source.
 
-    The function takes the inputs, then the captured arrays, and returns a tuple with one new array for each
-    output.
+    The function takes the inputs, then the captured arrays. For a graph, or a tree without branches, it returns
+    a tuple with one new array for each output; otherwise the number of the path and that tuple, or a negative
+    number and an empty tuple where a decision has an outcome that is not known.
     """
-    return _Writer(graph).run()
+    tree = program if isinstance(program, PathTree) else single_path(program)
+    return _Writer(tree).run()
 
 
 def load(code: NumpyCode) -> Callable[..., tuple[Any, ...]]:
@@ -79,34 +82,86 @@ def identifier(text: str) -> str:
 
 @dataclass
 class _Writer:
-    graph: Graph
+    tree: PathTree
     lines: list[str] = field(default_factory=list)
     texts: dict[int, tuple[str, int]] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
     numbers: dict[str, int] = field(default_factory=dict)
     constants: dict[str, Any] = field(default_factory=dict)
+    indent: str = ""
 
     def run(self) -> NumpyCode:
-        graph = self.graph
+        self.graph = graph = self.tree.graph
         name = self._unique(identifier(graph.name))
         self.nodes = [n for n in graph.nodes if n.op is not INPUT]
         parameters = [self._name(n, "x") for n in (*graph.inputs, *graph.captures)]
         self._count()
-        for node in self.nodes:
-            if node.op is CONST:
-                self._constant(node)
-            elif node.op is not CAPTURE:
-                self._statement(node)
-        results = self._results()
+        self.placed = Placement(self.tree).nodes
+        self._place(self.tree.root)
+        paths = f", {len(self.tree.leaves)} paths" if self.tree.branches else ""
         source = render(
             "numpy_function.py.j2",
-            title=f"{graph.name}: {graph.node_count} operations",
+            title=f"{graph.name}: {graph.node_count} operations{paths}",
             name=name,
             parameters=", ".join(parameters),
             lines=self.lines,
-            results=results,
         )
         return NumpyCode(name, source, self.constants)
+
+    # ---------------------------------------------------------------- branches
+
+    def _place(self, vertex: Vertex) -> None:
+        """Write a place of the tree and all below it.
+
+        The largest branch goes on at the same indentation, so that a long chain of decisions stays flat.
+        """
+        while True:
+            for node in self.placed[vertex.number]:
+                if node.op is CONST:
+                    self._constant(node)
+                elif node.op is not CAPTURE and node.op is not INPUT:
+                    self._statement(node)
+            if vertex.leaf is not None:
+                self._line(f"return {self._returned(vertex.leaf)}")
+                return
+            if vertex.guard is None:
+                self._line(f"return {-1 - vertex.number}, ()")
+                return
+            vertex = self._decide(vertex)
+
+    def _decide(self, vertex: Vertex) -> Vertex:
+        guard = vertex.guard
+        assert guard is not None
+        small = sorted(vertex.children.items(), key=lambda item: (item[1].size, item[0]))
+        outcome, last = small.pop()
+        comment = f"  # {guard.origin.short}" if guard.origin is not None else ""
+        for other, child in small:
+            self._line(f"if {self._condition(guard, other)}:{comment}")
+            self._deeper(child)
+        if len(vertex.children) < 2 or type(outcome) is int:
+            # An outcome that has not been seen: the function is traced again.
+            self._line(f"if not {self._condition(guard, outcome, tight=True)}:{comment}")
+            self._line(f"    return {-1 - vertex.number}, ()")
+        return last
+
+    def _deeper(self, child: Vertex) -> None:
+        outer, texts = self.indent, dict(self.texts)
+        self.indent += "    "
+        self._place(child)
+        self.indent, self.texts = outer, texts
+
+    def _condition(self, guard: Guard, outcome: Outcome, tight: bool = False) -> str:
+        text, precedence = self.texts[guard.expr.id]
+        if type(outcome) is not bool:
+            text = f"{text if precedence > 30 else f'({text})'} == {outcome}"
+            return f"({text})" if tight else text
+        if outcome and not tight:
+            return text
+        bound = text if precedence == _ATOM else f"({text})"
+        return bound if outcome else f"(not {bound})" if tight else f"not {bound}"
+
+    def _line(self, text: str) -> None:
+        self.lines.append(self.indent + text)
 
     # ---------------------------------------------------------------- names
 
@@ -146,9 +201,11 @@ class _Writer:
         for node in self.nodes:
             if self._is_element(node):
                 self.uses[node.args[0].id] -= 1
-        for out in self.graph.outputs:
-            self.uses[out.id] = self.uses.get(out.id, 0) + 2
-            self.last[out.id] = len(self.nodes)
+        for vertex in self.tree.vertices():
+            for out in vertex.roots:
+                # Results are named; a guard may be written inside its `if`.
+                self.uses[out.id] = self.uses.get(out.id, 0) + (2 if vertex.leaf is not None else 1)
+                self.last[out.id] = len(self.nodes)
         self.position = {node.id: k for k, node in enumerate(self.nodes)}
         self.free: dict[tuple[Any, ...], list[str]] = {}
         self.owned: dict[int, str] = {}
@@ -189,7 +246,7 @@ class _Writer:
             call = node.op.source([self.texts[a.id][0] for a in node.args], [a.aval for a in node.args], {})
             text = f"{call[:-1]}, out={buffer})"
         name = self._name(node, "t")
-        self.lines.append(f"{name} = {text}{self._comment(node)}")
+        self._line(f"{name} = {text}{self._comment(node)}")
         self._release(node, name)
 
     def _comment(self, node: Expr) -> str:
@@ -245,16 +302,17 @@ class _Writer:
         )
         return text if tight else f"({text})"
 
-    def _results(self) -> str:
+    def _returned(self, leaf: Leaf) -> str:
         parts = []
         seen: set[int] = set()
-        for out in self.graph.outputs:
+        for out in leaf.outputs:
             text, _ = self.texts[out.id]
             if out.op.kind == "leaf" or _may_view(out) or out.id in seen:
                 text = f"np.array({text}, dtype=np.{_dtype_name(out)})"
             seen.add(out.id)
             parts.append(text)
-        return f"({', '.join(parts)},)" if parts else "()"
+        results = f"({', '.join(parts)},)" if parts else "()"
+        return f"{leaf.index}, {results}" if self.tree.branches else results
 
     # ---------------------------------------------------------------- buffers
 
@@ -263,7 +321,7 @@ class _Writer:
 
     def _buffer(self, node: Expr) -> str | None:
         """A dead array of the same type that the result may overwrite."""
-        if not (self._large(node) and node.op.out):
+        if not (self._large(node) and node.op.out) or self.tree.branches:
             return None
         now = self.position[node.id]
         for a in node.args:

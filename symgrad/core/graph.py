@@ -151,6 +151,19 @@ def rebuild(
     return Graph([done.get(i.id, i) for i in graph.inputs], [done[o.id] for o in graph.outputs], graph.name)
 
 
+def rebuild_into(
+    done: dict[int, Expr],
+    roots: Sequence[Expr],
+    make: Callable[[Expr, tuple[Expr, ...]], Expr],
+    table: InternTable,
+) -> list[Expr]:
+    """Copy expressions bottom-up, remembering in ``done`` what was copied before."""
+    for node in reachable(roots):
+        if node.id not in done:
+            done[node.id] = _copy(node, done, make, table)
+    return [done[r.id] for r in roots]
+
+
 def _copy(
     node: Expr,
     done: dict[int, Expr],

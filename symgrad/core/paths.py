@@ -200,3 +200,10 @@ class Placement:
         while a != b:
             a, b = parent[a], parent[b]
         return a
+
+
+def single_path(graph: Graph, structure: Any = None) -> PathTree:
+    """A graph as a tree without branches."""
+    tree = PathTree(graph.inputs, graph.name)
+    tree.add(Leaf(0, (), graph.outputs, structure))
+    return tree

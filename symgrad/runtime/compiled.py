@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +14,8 @@ from ..core.graph import Graph
 from ..core.lazy import lazy_import
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..errors import DtypeError, SymgradError
-from ..tracing.naming import label_variables
-from ..tracing.trace import active_table, trace_flat
+from ..tracing.trace import active_table
 from ..tracing.tracer import Tracer
-from ..transforms.simplify import simplify
 from .entry import Entry, input_spec
 from .settings import Backend, check_backend, current
 from .specs import InputSpec
@@ -82,7 +79,6 @@ class Compiled:
         "_function",
         "_lock",
         "_static",
-        "_traces",
     )
 
     __call__: Callable[..., Any]
@@ -106,7 +102,6 @@ class Compiled:
         self._entries: dict[Any, Entry] = {}
         self._front: Any = None
         self._lock = threading.RLock()
-        self._traces = 0
         self._calls = 0
         self.__call__ = self._slow_call
 
@@ -126,10 +121,8 @@ class Compiled:
             return self._function(*args, **kwargs)
         self._calls += 1
         entry, leaves = self._entry(args, kwargs)
-        use_c = self._wants_c(entry)
-        fresh = use_c and entry.kernel is None
-        result = entry.call(leaves, use_c)
-        if fresh and entry.kernel is not None and entry.stands_alone:
+        result = entry.call(leaves, self._wants_c(entry))
+        if entry.kernel is not None and entry.installed is not entry.kernel:
             self._install(entry, args, kwargs)
         return result
 
@@ -158,11 +151,11 @@ class Compiled:
             raise self._bad_argument(args, kwargs, leaves, error) from None
         key = (structure, avals, static)
         entry = self._entries.get(key)
-        if entry is None or (entry.captures and entry.stale()):
+        if entry is None or entry.stale():
             with self._lock:
                 entry = self._entries.get(key)
-                if entry is None or (entry.captures and entry.stale()):
-                    entry = self._entries[key] = self._traced(structure, avals, args, kwargs)
+                if entry is None or entry.stale():
+                    entry = self._entries[key] = self._new_entry(structure, avals, args, kwargs)
         return entry, [np.asarray(leaf) if _needs_array(leaf) else leaf for leaf in leaves]
 
     def _bad_argument(self, args: Any, kwargs: Any, leaves: Sequence[Any], error: Exception) -> SymgradError:
@@ -190,11 +183,9 @@ class Compiled:
 
     # ---------------------------------------------------------------- tracing
 
-    def _traced(
+    def _new_entry(
         self, structure: Any, avals: tuple[Aval, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Entry:
-        start = time.perf_counter()
-        self._traces += 1
         static = (
             {k % len(args): args[k] for k in self._static if -len(args) <= k < len(args)}
             if self._static
@@ -205,30 +196,28 @@ class Compiled:
             positional, named = unflatten(structure, tracers)
             return self._function(*[static.get(k, a) for k, a in enumerate(positional)], **named)
 
-        graph, outputs = trace_flat(flat, avals, self._names(args, kwargs), self.__name__)
-        traced = time.perf_counter()
-        label_variables(graph)
-        graph = simplify(graph)
-        entry = Entry(graph, outputs)
-        entry.seconds["trace"] = traced - start
-        entry.seconds["simplify"] = time.perf_counter() - traced
-        return entry
+        return Entry(flat, avals, self._names(args, kwargs), self.__name__, current())
 
     def _install(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let the kernel be called without Python where the arguments are plain containers."""
+        if kwargs or not entry.stands_alone:
+            entry.installed = entry.kernel
+            return
         avals = iter(entry.avals)
         try:
             inputs = [self._input_spec(k, a, len(args), avals) for k, a in enumerate(args)]
-            template = _template(entry.structure, len(entry.graph.outputs))
+            template = _template(entry.tree.leaves[0].structure, len(entry.results))
         except TypeError:
-            return
-        if kwargs:
+            entry.installed = entry.kernel
             return
         dispatcher = entry.dispatcher(inputs, template, self._slow_call)
         with self._lock:
             if self._front is None:
                 self._front = native.call_front_type()(self._slow_call)
+            if entry.front is not None:
+                self._front.remove(entry.front)
             self._front.install(dispatcher)
+            entry.front, entry.installed = dispatcher, entry.kernel
             self.__call__ = self._front
 
     def _input_spec(self, k: int, argument: Any, count: int, avals: Any) -> Any:
@@ -264,7 +253,9 @@ class Compiled:
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         if args or kwargs:
-            return self._entry(args, kwargs)[0]
+            entry, leaves = self._entry(args, kwargs)
+            entry.ensure(leaves)
+            return entry
         if not self._entries:
             raise ValueError(f"{self.__name__} was not called yet; give example arguments")
         return list(self._entries.values())[-1]
@@ -272,7 +263,8 @@ class Compiled:
     def cache_info(self) -> CacheInfo:
         """How often the function was traced, and how many kernels it has."""
         kernels = sum(1 for e in self._entries.values() if e.kernel is not None)
-        return CacheInfo(self._traces, kernels, self._calls)
+        traces = sum(e.traces for e in self._entries.values())
+        return CacheInfo(traces, kernels, self._calls)
 
     def stats(self) -> dict[str, Any]:
         """Nodes and seconds of each stage, for the signature traced last."""

@@ -1,4 +1,4 @@
-"""One traced signature of a compiled function: its graph, and the code made from it."""
+"""One signature of a compiled function: its known paths, and the code made from them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.aval import Aval
-from ..core.graph import Graph, canonical
+from ..core.expr import Expr, InternTable
+from ..core.graph import Graph, canonical, rebuild_into
 from ..core.lazy import lazy_import
+from ..core.paths import Guard, Leaf, PathTree
 from ..core.pytree import unflatten
-from ..errors import CompilerError, PerformanceWarning, UnsupportedOperationError
+from ..errors import CompilerError, PerformanceWarning, RetraceWarning, UnsupportedOperationError
+from ..tracing.naming import label_variables
+from ..tracing.trace import Traced, trace_path
+from ..transforms.rewrite import Rewriter
+from ..transforms.rules import DEFAULT_RULES
+from .settings import Settings
 from .specs import DispatcherLike, InputSpec, OutputSpec
 
 if TYPE_CHECKING:
     from .. import lowering
-    from ..codegen import c_source, cache, cache_folder, numpy_source
+    from ..codegen import c_source, c_tree, cache, cache_folder, numpy_source
     from . import native
 else:
     # Code generators and the compiler are loaded when the first function needs them.
     numpy_source = lazy_import("symgrad.codegen.numpy_source")
     c_source = lazy_import("symgrad.codegen.c_source")
+    c_tree = lazy_import("symgrad.codegen.c_tree")
     cache = lazy_import("symgrad.codegen.cache")
     cache_folder = lazy_import("symgrad.codegen.cache_folder")
     lowering = lazy_import("symgrad.lowering")
@@ -39,74 +47,225 @@ class Entry:
 
     Parameters
     ----------
-    graph
-        Simplified; one input for each leaf of the arguments.
-    structure
-        How the outputs are nested.
+    function
+        Called with one tracer for each leaf of the arguments.
+    avals, labels
+        Types and names of the leaves.
+    name
+        Name of the function.
+    settings
+        Bounds on the number of paths and operations.
     """
 
-    def __init__(self, graph: Graph, structure: Any) -> None:
-        self.graph = graph
-        self.structure = structure
-        self.avals: tuple[Aval, ...] = tuple(x.aval for x in graph.inputs)
-        self.captures: list[np.ndarray[Any, Any]] = [c.params[0][1].array for c in graph.captures]
+    def __init__(
+        self, function: Callable[..., Any], avals: tuple[Aval, ...], labels: Sequence[str], name: str, settings: Settings
+    ) -> None:
+        self.function = function
+        self.avals = avals
+        self.name = name
+        self.settings = settings
         self.calls = 0
+        self.traces = 0
+        self.builds = 0
         self.seconds: dict[str, float] = {}
+        self.reason = ""
         self.kernel: DispatcherLike | None = None
-        self._copies: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self.installed: DispatcherLike | None = None
+        self.front: DispatcherLike | None = None
         self.c_failed: str | None = None
-        self._numpy: Callable[..., tuple[Any, ...]] | None = None
-        self._csource: c_source.CSource | None = None
+        self.full = False
+        self._labels = list(labels)
         self._lock = threading.RLock()
-        self._out = [x.aval for x in graph.outputs]
-        self._capture_avals = [c.aval for c in graph.captures]
+        self._copies: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget all paths."""
+        self.table = InternTable()
+        self.inputs = [self.table.input(a, n) for a, n in zip(self.avals, self._labels, strict=True)]
+        self.tree = PathTree(self.inputs, self.name)
+        self._rewriter = Rewriter(DEFAULT_RULES)
+        self._simplified: dict[int, Expr] = {}
+        self._captures: list[Expr] = []
+        self._hits = np.zeros(0, np.int64)
+        self._changed()
+
+    def _changed(self) -> None:
+        """The paths changed: what was generated from them is out of date."""
+        self._numpy: Callable[..., Any] | None = None
+        self._csource: c_source.CSource | None = None
+        self.kernel = None
 
     # ---------------------------------------------------------------- source
 
+    @property
+    def graph(self) -> Graph:
+        """What the function computes: of all paths that are known, guards first."""
+        return self.tree.graph
+
     def numpy_code(self) -> numpy_source.NumpyCode:
         """The generated NumPy source."""
-        return numpy_source.generate(self.graph)
+        return numpy_source.generate(self.tree)
 
     def c_code(self) -> c_source.CSource:
         """The generated C source."""
         with self._lock:
             if self._csource is None:
                 start = time.perf_counter()
-                self._csource = c_source.generate(lowering.lower(canonical(self.graph)))
+                if self.tree.branches:
+                    self._count_hits()
+                    self._hits = np.zeros(len(self.tree.leaves), np.int64)
+                    self._csource = c_tree.generate_tree(self.tree, self.results, self._hits)
+                else:
+                    self._csource = c_source.generate(lowering.lower(canonical(self.tree.graph)))
                 self.seconds["lower and render"] = time.perf_counter() - start
             return self._csource
 
-    # ---------------------------------------------------------------- calls
+    @property
+    def results(self) -> list[Aval]:
+        """Types of the outputs, of the first path; strong wherever a path that fits has a strong one."""
+        first = [x.aval for x in self.tree.leaves[0].outputs]
+        for leaf in self.tree.leaves[1:]:
+            own = [x.aval for x in leaf.outputs]
+            if [a.strong() for a in own] == [a.strong() for a in first]:
+                first = [a if a.weak and b.weak else a.strong() for a, b in zip(first, own, strict=True)]
+        return first
+
+    # ---------------------------------------------------------------- paths
 
     def stale(self) -> bool:
         """True where a captured array has changed its shape or dtype since the trace."""
-        return any(
-            a.shape != v.shape or a.dtype != v.dtype
-            for a, v in zip(self.captures, self._capture_avals, strict=True)
+        return any([c.params[0][1].array.shape != c.shape or c.params[0][1].array.dtype != c.dtype for c in self._captures])
+
+    def grow(self, values: Sequence[Any]) -> Traced:
+        """Trace the path that these data take, and enter it into the tree if there is room."""
+        with self._lock:
+            start = time.perf_counter()
+            self.traces += 1
+            traced = trace_path(self.function, self.inputs, self.name, values)
+            self.seconds["trace"] = time.perf_counter() - start
+            if not self.full:
+                self._enter(traced)
+            return traced
+
+    def _enter(self, traced: Traced) -> None:
+        start = time.perf_counter()
+        label_variables(Graph((), [*[g.expr for g in traced.guards], *traced.outputs]))
+        roots = [*[g.expr for g in traced.guards], *traced.outputs]
+        simple = rebuild_into(self._simplified, roots, self._rewriter.rebuilt, self.table)
+        guards = [
+            Guard(e, g.outcome, g.origin) for e, g in zip(simple, traced.guards, strict=False) if e.value is None
+        ]
+        leaf = Leaf(len(self.tree.leaves), tuple(guards), tuple(simple[len(traced.guards) :]), traced.structure)
+        self._explain(leaf)
+        if not self.tree.add(leaf):
+            self._give_up(
+                leaf, "took different decisions for the same data; it must depend on something that symgrad cannot see"
+            )
+            return
+        self._captures = self.tree.graph.captures
+        self.seconds["simplify"] = time.perf_counter() - start
+        self._changed()
+        if len(self.tree.leaves) >= self.settings.max_paths or self.tree.graph.node_count > self.settings.max_operations:
+            self._give_up(leaf, f"has {len(self.tree.leaves)} paths and {self.tree.graph.node_count} operations, as many as allowed")
+
+    def _explain(self, leaf: Leaf) -> None:
+        vertex = self.tree.root
+        for guard in leaf.guards:
+            if vertex.guard is None:
+                break
+            child = vertex.children.get(guard.outcome)
+            if child is None:
+                known = ", ".join(map(str, vertex.children))
+                where = f" at {guard.origin}" if guard.origin else ""
+                self.reason = f"a decision had a new outcome: {guard.outcome} (known: {known}){where}"
+                return
+            vertex = child
+        self.reason = "first call with arguments of this structure, these shapes and dtypes"
+
+    def _give_up(self, leaf: Leaf, why: str) -> None:
+        """From here on, unknown paths are traced at every call."""
+        self.full = True
+        origin = leaf.guards[-1].origin if leaf.guards else None
+        where = f"\n  the last decision is at {origin}" if origin else ""
+        warnings.warn(
+            RetraceWarning(
+                f"{self.name} {why}: further paths are traced at every call, which is slow.{where}\n"
+                "  Use np.where for decisions on many elements, or raise the bounds with sg.config(max_paths=…, "
+                "max_operations=…)."
+            ),
+            stacklevel=2,
         )
+
+    def _count_hits(self) -> None:
+        for leaf, count in zip(self.tree.leaves, self._hits.tolist(), strict=False):
+            leaf.hits += count
+        self._hits[:] = 0
+
+    def hits(self) -> list[int]:
+        """How often each path was taken."""
+        self._count_hits()
+        return [leaf.hits for leaf in self.tree.leaves]
+
+    # ---------------------------------------------------------------- calls
 
     def call(self, leaves: Sequence[Any], use_c: bool) -> Any:
         """Answer a call, given the leaves of its arguments."""
         self.calls += 1
+        self.ensure(leaves)
         if use_c and self.build():
             assert self.kernel is not None
             for array, copy in self._copies:
                 np.copyto(copy, array)
-            flat = self.kernel(*[_contiguous(leaf) for leaf in leaves])
-        else:
-            flat = self.run_numpy(*leaves)
-        return unflatten(self.structure, flat)
+            answer = self.kernel(*[_contiguous(leaf) for leaf in leaves])
+            if answer is not None:
+                return unflatten(self._structure, answer)
+        return self.run_numpy(leaves, use_c)
 
-    def run_numpy(self, *leaves: Any) -> tuple[Any, ...]:
-        """Answer from the NumPy backend: a flat tuple of outputs."""
-        if self._numpy is None:
+    def ensure(self, leaves: Sequence[Any]) -> None:
+        """Trace a path if none is known yet."""
+        if not self.tree.leaves:
+            self.grow(_numpy_values(leaves))
+
+    @property
+    def _structure(self) -> Any:
+        return self.tree.leaves[0].structure
+
+    def run_numpy(self, leaves: Sequence[Any], use_c: bool = False) -> Any:
+        """Answer from the NumPy backend; an unknown path is traced."""
+        values = _numpy_values(leaves)
+        if not self.tree.branches:
+            return self._returned(self.tree.leaves[0], self._run(values))
+        number, results = self._run(values)
+        if number < 0:
+            traced = self.grow(values)
+            if use_c and not self.full:
+                self.build()
+            return self._evaluated(traced)
+        leaf = self.tree.leaves[number]
+        leaf.hits += 1
+        return self._returned(leaf, results)
+
+    def _run(self, values: Sequence[Any]) -> Any:
+        function = self._numpy
+        if function is None:
             with self._lock:
-                if self._numpy is None:
-                    self._numpy = numpy_source.load(self.numpy_code())
-        values = [_numpy_value(leaf) for leaf in leaves]
+                function = self._numpy = numpy_source.load(self.numpy_code())
         with np.errstate(all="ignore"):
-            results = self._numpy(*values, *self.captures)
-        return tuple([_finished(r, aval) for r, aval in zip(results, self._out, strict=True)])
+            return function(*values, *[c.params[0][1].array for c in self._captures])
+
+    def _returned(self, leaf: Leaf, results: Sequence[Any]) -> Any:
+        finished = [_finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
+        return unflatten(leaf.structure, finished)
+
+    def _evaluated(self, traced: Traced) -> Any:
+        """The results of a path on the data it was traced with."""
+        if not self.full and self.tree.leaves:
+            self.tree.leaves[-1].hits += 1
+        results = [_finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in traced.outputs]
+        return unflatten(traced.structure, results)
+
+    # ---------------------------------------------------------------- C
 
     def build(self) -> bool:
         """Have a C kernel; False, after one warning, where that cannot be."""
@@ -128,18 +287,18 @@ class Entry:
         code = self.c_code()
         start = time.perf_counter()
         path = cache.get_or_build(code.units, code.tier, libs=code.libs)
+        self.builds += 1
         self.seconds["compile"] = time.perf_counter() - start
         self._loaded = native.load_kernel(path, code.symbol)
         # Kernels read captured arrays where they are; those of another layout are copied before each call.
-        taken = [_contiguous(a) for a in code.captures]
-        self._copies = [(a, t) for a, t in zip(code.captures, taken, strict=True) if a is not t]
-        self._hidden = [*taken, *code.constants]
-        inputs = [input_spec(aval) for aval in self.avals]
-        self.kernel = self.dispatcher(inputs, "tuple", self.run_numpy)
+        taken = [_contiguous(a) for a in code.hidden]
+        self._copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
+        self._hidden = taken
+        self.kernel = self.dispatcher([input_spec(aval) for aval in self.avals], "tuple", _no_answer)
 
     @property
     def stands_alone(self) -> bool:
-        """True where the kernel needs nothing done before a call."""
+        """True where the kernel needs nothing done before or after a call."""
         return not self._copies
 
     def dispatcher(
@@ -149,13 +308,17 @@ class Entry:
         return native.make_dispatcher(
             self._loaded,
             inputs,
-            [output_spec(aval) for aval in self._out],
+            [output_spec(aval) for aval in self.results],
             structure,
             slow,
             hidden=self._hidden,
             release_gil=self.c_code().work > GIL_WORK,
-            name=self.graph.name,
+            name=self.name,
         )
+
+
+def _no_answer(*_: Any) -> None:
+    """Stands for the slow path where the caller goes on by itself."""
 
 
 def input_spec(aval: Aval) -> InputSpec:
@@ -176,6 +339,10 @@ def _contiguous(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray):
         return np.require(leaf, leaf.dtype.newbyteorder("="), ["C", "A", "E"])
     return leaf
+
+
+def _numpy_values(leaves: Sequence[Any]) -> list[Any]:
+    return [_numpy_value(leaf) for leaf in leaves]
 
 
 def _numpy_value(leaf: Any) -> Any:

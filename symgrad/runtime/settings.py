@@ -21,9 +21,15 @@ class Settings:
     ----------
     backend
         Used by functions that were not given one: ``"auto"``, ``"numpy"`` or ``"c"``.
+    max_paths
+        How many paths through its branches a function may have; beyond, unknown ones are traced at every call.
+    max_operations
+        How many operations all its paths together may have.
     """
 
     backend: Backend = "auto"
+    max_paths: int = 64
+    max_operations: int = 100_000
 
 
 def check_backend(name: str) -> Backend:
@@ -57,7 +63,7 @@ def config(**changes: Any) -> Iterator[Settings]:
     Parameters
     ----------
     **changes
-        ``backend="auto" | "numpy" | "c"``.
+        ``backend="auto" | "numpy" | "c"``, ``max_paths`` and ``max_operations``.
 
     Raises
     ------

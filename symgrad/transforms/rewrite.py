@@ -243,9 +243,10 @@ class Rewriter:
     def run(self, graph: Graph) -> Graph:
         """Rewrite a graph; the result is a fixpoint of the rules."""
         self._settled, self._applying = {}, []
-        return rebuild(graph, make=self._rebuilt)
+        return rebuild(graph, make=self.rebuilt)
 
-    def _rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
+    def rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
+        """The simplest form of a node on operands that are simplified already."""
         if args == old.args and not _all_constant(args):
             return self._settle(old)
         return self._settle(fold(old.table, old.op, args, old.params))
