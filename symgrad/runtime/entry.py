@@ -336,9 +336,12 @@ def output_spec(aval: Aval) -> OutputSpec:
 
 
 def _contiguous(leaf: Any) -> Any:
-    if isinstance(leaf, np.ndarray):
-        return np.require(leaf, leaf.dtype.newbyteorder("="), ["C", "A", "E"])
-    return leaf
+    if not isinstance(leaf, np.ndarray):
+        return leaf
+    flags = leaf.flags
+    if type(leaf) is np.ndarray and flags.c_contiguous and flags.aligned and leaf.dtype.isnative:
+        return leaf
+    return np.array(leaf, leaf.dtype.newbyteorder("="), order="C", subok=False)
 
 
 def _numpy_values(leaves: Sequence[Any]) -> list[Any]:
