@@ -13,12 +13,6 @@ from ..errors import TraceError, UnsupportedOperationError
 from ..ops.define import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS, as_exprs, cast, strengthen
 from ..ops.shaping import reshape
 
-_NO_OUT = (
-    "out= writes into an existing array, which a traced value cannot do.\n"
-    "  Leave out= away and use the result of the call."
-)
-
-
 def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callable[..., Any]:
     """What a ufunc, or one of its methods, becomes.
 
@@ -26,12 +20,7 @@ def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callab
     ------
     UnsupportedOperationError
         If the ufunc or the method is not known.
-    TraceError
-        If ``out=`` is given.
     """
-    if any(o is not None for o in _outputs(kwargs)):
-        raise TraceError(_NO_OUT)
-    kwargs.pop("out", None)
     name = ufunc.__name__
     if method == "__call__":
         if name not in UFUNCS:
@@ -44,11 +33,6 @@ def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callab
         raise UnsupportedOperationError(f"np.{name}.{method} cannot be traced")
     function = table[name]
     return _first_axis(function) if method == "reduce" else function
-
-
-def _outputs(kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    out = kwargs.get("out", ())
-    return out if isinstance(out, tuple) else (out,)
 
 
 def _plain(function: Callable[..., Any], kwargs: dict[str, Any]) -> Callable[..., Any]:
@@ -99,18 +83,14 @@ def _first_axis(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def function_for(func: Any, kwargs: dict[str, Any]) -> Callable[..., Any]:
+def function_for(func: Any) -> Callable[..., Any]:
     """What a NumPy function becomes.
 
     Raises
     ------
     UnsupportedOperationError
         If the function is not known.
-    TraceError
-        If ``out=`` is given.
     """
-    if kwargs.get("out") is not None:
-        raise TraceError(_NO_OUT)
     function = FUNCTIONS.get(func)
     if function is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")

@@ -13,8 +13,9 @@ from ..core.paths import Guard
 from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
 from ..ops.define import lift
+from . import writing as _writing  # enters the functions that write
 from .state import Trace, active_table, active_trace, tracing
-from .tracer import Tracer, wrap
+from .tracer import ArrayTracer, Tracer, wrap
 
 __all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 

@@ -11,10 +11,25 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.origin import user_origin
 from ..errors import SymgradError, TraceError, UnsupportedOperationError, with_location
-from ..ops.define import FUNCTIONS, METHODS, UFUNCS
+from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
+from .keys import has_expr, is_position, static_key
 from .protocol import function_for, ufunc_method
 from .state import active_trace
+from .storage import (
+    ELEMENTWISE,
+    FEW,
+    Memory,
+    Step,
+    follow,
+    follow_elements,
+    is_view,
+    joined,
+    put_back,
+    replaced,
+    scattered,
+    steps_between,
+)
 
 
 def where() -> str:
@@ -119,14 +134,17 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
     return method
 
 
-def _in_place(symbol: str) -> Callable[[Tracer, Any], Any]:
-    def method(self: Tracer, other: Any) -> Any:
-        refuse(
-            f"an array cannot be changed in place with {symbol}= while it is traced",
-            f"Write x = x {symbol} … instead of x {symbol}= ….",
-        )
+def _in_place(name: str) -> Callable[[ArrayTracer, Any], ArrayTracer]:
+    def method(self: ArrayTracer, other: Any) -> ArrayTracer:
+        made = record(_weak(UFUNCS[name]), (self, other))
+        self.overwrite(made, f"the result of {name}")
+        return self
 
     return method
+
+
+def _weak(function: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.partial(function, weak_ok=True)
 
 
 def _decide(tracer: Tracer, integer: bool) -> bool | int:
@@ -153,12 +171,17 @@ class Tracer:
     It has no sequence protocol, so that NumPy does not try to read its elements.
     """
 
-    __slots__ = ("expr",)
+    __slots__ = ("_expr",)
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise
 
     def __init__(self, expr: Expr) -> None:
-        self.expr = expr
+        self._expr = expr
+
+    @property
+    def expr(self) -> Expr:
+        """What was recorded."""
+        return self._expr
 
     # ---------------------------------------------------------------- what is known while tracing
 
@@ -195,12 +218,16 @@ class Tracer:
     @property
     def T(self) -> Any:
         """The transpose."""
-        return record(transpose_all, (self,))
+        return self.shared(record(transpose_all, (self,)))
 
     @property
     def mT(self) -> Any:
         """The transpose of the last two axes."""
-        return record(METHODS["swapaxes"], (self, -1, -2))
+        return self.shared(record(METHODS["swapaxes"], (self, -1, -2)))
+
+    def shared(self, made: Any) -> Any:
+        """Scalars have no views."""
+        return made
 
     @property
     def real(self) -> Any:
@@ -311,15 +338,29 @@ class Tracer:
     # ---------------------------------------------------------------- NumPy
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return record(ufunc_method(ufunc, method, kwargs), inputs, kwargs)
+        out = kwargs.pop("out", None)
+        if method in IN_PLACE_UFUNC:
+            return IN_PLACE_UFUNC[method](ufunc, *inputs)
+        made = record(ufunc_method(ufunc, method, kwargs), inputs, kwargs)
+        return made if out is None else write_out(out[0] if isinstance(out, tuple) else out, made)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        return record(function_for(func, kwargs), args, kwargs)
+        in_place = IN_PLACE.get(func)
+        if in_place is not None:
+            return in_place(*args, **kwargs)
+        out = kwargs.pop("out", None)
+        made = record(function_for(func), args, kwargs)
+        if func in VIEWS and args and isinstance(args[0], ArrayTracer):
+            made = args[0].shared(made)
+        return made if out is None else write_out(out, made)
 
     def __getattr__(self, name: str) -> Any:
         function = METHODS.get(name)
         if function is not None:
-            return functools.partial(_call_method, function, self)
+            return functools.partial(_call_method, name, function, self)
+        in_place = IN_PLACE_METHODS.get(name)
+        if in_place is not None and isinstance(self, ArrayTracer):
+            return functools.partial(in_place, self)
         if hasattr(np.ndarray, name) and not name.startswith("_"):
             refuse(
                 f"ndarray.{name} cannot be traced",
@@ -335,24 +376,85 @@ class Tracer:
     conjugate = conj
 
 
-def _call_method(function: Callable[..., Any], self: Tracer, *args: Any, **kwargs: Any) -> Any:
-    return record(function, (self, *args), kwargs)
+def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: Any, **kwargs: Any) -> Any:
+    out = kwargs.pop("out", None)
+    made = record(function, (self, *args), kwargs)
+    if name in VIEW_METHODS:
+        made = self.shared(made)
+    return made if out is None else write_out(out, made)
 
 
 _METHOD_ADVICE = {
     "item": "Leave out .item(): NumPy functions take the value as it is.",
     "tolist": "Keep the array; iterate over it directly.",
-    "fill": "Write x = np.full_like(x, value).",
-    "sort": "Write x = np.sort(x).",
-    "put": "Use np.where or np.concatenate to build the new array.",
 }
 
 
 class ArrayTracer(Tracer):
     """A traced array: a tracer with length, iteration and indexing."""
 
-    __slots__ = ()
-    __hash__ = None
+    # `_memory` is shared with views; until there is a view or a write there is none.
+    __slots__ = ("_memory", "_seen", "_steps")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, expr: Expr) -> None:
+        self._expr = expr
+        self._memory: Memory | None = None
+        self._steps: tuple[Step, ...] = ()
+        self._seen = 0
+
+    @property
+    def expr(self) -> Expr:
+        """What was recorded, with all writes up to now, also those through views."""
+        memory = self._memory
+        if memory is not None and self._seen != memory.version:
+            if memory.is_elementwise and self._steps:
+                elements = follow_elements(memory.elements(), self._steps)
+                assert elements is not None
+                self._expr = joined(elements, self._expr.aval)
+            else:
+                self._expr = follow(memory.expr, self._steps)
+            self._seen = memory.version
+        return self._expr
+
+    @property
+    def was_written(self) -> bool:
+        """Whether the array, or memory it shares, was written to."""
+        return self._memory is not None and self._memory.version > 0
+
+    def memory(self) -> Memory:
+        """The memory, from now on shared with views."""
+        if self._memory is None:
+            self._memory = Memory(self._expr)
+        return self._memory
+
+    def shared(self, made: Any) -> Any:
+        """Let the result of a function that gives views share this array's memory, where NumPy's does."""
+        if isinstance(made, (tuple, list)):
+            return type(made)([self.shared(m) for m in made])
+        if type(made) is not ArrayTracer or made is self:
+            return made
+        steps = steps_between(self.expr, made._expr)
+        if steps is None or not is_view(self.memory().aval.shape, self._steps + steps):
+            return made
+        made._memory, made._steps, made._seen = self.memory(), self._steps + steps, self.memory().version
+        return made
+
+    def overwrite(self, value: Any, what: str = "the value") -> None:
+        """Replace all elements in place; other views of the memory see it."""
+        new = lift(unwrap(value), self.expr.table)
+        if not np.can_cast(new.dtype, self.dtype, "same_kind") and not new.aval.weak:
+            raise TypeError(f"{what} has dtype {new.dtype}, which does not fit into an array of dtype {self.dtype}")
+        if new.shape != self.shape:
+            if np.broadcast_shapes(new.shape, self.shape) != self.shape:
+                raise ValueError(f"{what} has shape {new.shape}, which does not fit into an array of shape {self.shape}")
+            new = FUNCTIONS[np.broadcast_to](new, self.shape)
+        self._write(cast(new, self.dtype))
+
+    def _write(self, new: Expr) -> None:
+        memory = self.memory()
+        memory.write(put_back(memory.expr, self._steps, new))
+        self._expr, self._seen = new, memory.version
 
     def __len__(self) -> int:
         return self.expr.aval.shape[0]
@@ -365,13 +467,56 @@ class ArrayTracer(Tracer):
         return bool(record(FUNCTIONS[np.any], (self == value,)))
 
     def __getitem__(self, key: Any) -> Any:
-        return record(METHODS["__getitem__"], (self, unwrap(key)))
+        plain = asked_key(key)
+        memory = self._memory
+        if memory is not None and memory.is_elementwise:
+            found = self._element(memory, plain)
+            if found is not None:
+                return Tracer(found)
+        made = record(METHODS["__getitem__"], (self, plain))
+        return self.shared(made)
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        refuse(
-            "a traced array cannot be written to",
-            "Build the new array with np.where(mask, new, old) or np.concatenate.",
-        )
+    def _element(self, memory: Memory, key: Any) -> Expr | None:
+        """A single element of an array that is kept element by element."""
+        elements = follow_elements(memory.elements(), self._steps)
+        if elements is None or not is_position(key, elements.ndim):
+            return None
+        return elements[key]  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        table = self.expr.table
+        table.origin = user_origin(1)
+        plain = asked_key(key)
+        if isinstance(value, ArrayTracer) and self._is_own_view(plain, value):
+            return  # x[k] += v ends with writing back what the view has written already
+        try:
+            new = lift(unwrap(value), table)
+            if not self._set_few(plain, new):
+                self._write(replaced(self.expr, plain, new))
+        except SymgradError as error:
+            raise located(error) from None
+
+    def _is_own_view(self, key: Any, value: ArrayTracer) -> bool:
+        if value._memory is None or value._memory is not self._memory or value._seen != value._memory.version:
+            return False
+        again = record(METHODS["__getitem__"], (self, key))
+        return isinstance(again, ArrayTracer) and again.expr is value.expr
+
+    def _set_few(self, key: Any, new: Expr) -> bool:
+        """Write single elements one by one; False where the array as a whole is to be replaced."""
+        memory = self.memory()
+        if memory.aval.size > ELEMENTWISE or has_expr(key):
+            return False
+        count = np.broadcast_to(np.int8(0), self.shape)[key].size
+        if count > (FEW if memory.is_elementwise else 1):
+            return False
+        elements = follow_elements(memory.elements(), self._steps)
+        if elements is None:
+            return False
+        new = cast(new, self.dtype)
+        elements[key] = scattered(new) if new.shape else new
+        memory.touched()
+        return True
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -386,6 +531,44 @@ class ArrayTracer(Tracer):
             raise TypeError("only length-1 arrays can be converted to Python scalars")
         return int(_decide(self, True))
 
-    __iadd__, __isub__, __imul__ = _in_place("+"), _in_place("-"), _in_place("*")
-    __itruediv__, __ipow__, __ifloordiv__ = _in_place("/"), _in_place("**"), _in_place("//")
-    __imod__, __imatmul__ = _in_place("%"), _in_place("@")
+    __iadd__, __isub__, __imul__ = _in_place("add"), _in_place("subtract"), _in_place("multiply")
+    __itruediv__, __ipow__ = _in_place("divide"), _in_place("power")
+    __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
+    __iand__, __ior__, __ixor__ = _in_place("bitwise_and"), _in_place("bitwise_or"), _in_place("bitwise_xor")
+
+    def __imatmul__(self, other: Any) -> ArrayTracer:
+        self.overwrite(record(UFUNCS["matmul"], (self, other)), "the matrix product")
+        return self
+
+
+def write_out(out: Any, value: Any) -> Any:
+    """What ``out=`` means: write to an existing array and return it."""
+    if not isinstance(out, ArrayTracer):
+        refuse(
+            "out= names an array that is not traced",
+            "Create it inside the function with symgrad.numpy (import symgrad.numpy as np), or use the result of the call.",
+        )
+    out.expr.table.origin = user_origin(2)
+    out.overwrite(value, "the result")
+    return out
+
+
+def asked_key(key: Any) -> Any:
+    """A key of tracers as a key of expressions, integers and slices of integers."""
+    return static_key(unwrap(key), lambda e: Tracer(e).__index__())
+
+
+VIEWS: set[Any] = set()
+"""NumPy functions whose results share memory with their argument where that is possible."""
+
+VIEW_METHODS: set[str] = set()
+"""Methods of that kind."""
+
+IN_PLACE: dict[Any, Callable[..., Any]] = {}
+"""NumPy functions that write to their argument."""
+
+IN_PLACE_METHODS: dict[str, Callable[..., Any]] = {}
+"""Methods that write to their array."""
+
+IN_PLACE_UFUNC: dict[str, Callable[..., Any]] = {}
+"""Methods of ufuncs that write to their argument."""

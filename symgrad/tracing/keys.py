@@ -1,0 +1,37 @@
+"""Keys of ``x[key]``: traced constants become integers, and what kind of key it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.expr import Expr
+
+
+def static_key(key: Any, ask: Callable[[Expr], int]) -> Any:
+    """A key with traced constants turned into integers; ends of slices are asked for."""
+    if isinstance(key, tuple):
+        return tuple([static_key(k, ask) for k in key])
+    if isinstance(key, Expr) and key.value is not None:
+        return key.value.item() if key.value.ndim == 0 and key.dtype.kind in "iu" else key.value
+    if isinstance(key, slice):
+        return slice(_bound(key.start, ask), _bound(key.stop, ask), _bound(key.step, ask))
+    return key
+
+
+def _bound(value: Any, ask: Callable[[Expr], int]) -> Any:
+    value = static_key(value, ask)
+    return ask(value) if isinstance(value, Expr) else value
+
+
+def is_position(key: Any, ndim: int) -> bool:
+    """True for a key that picks a single element."""
+    parts = key if isinstance(key, tuple) else (key,)
+    return len(parts) == ndim and all(isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts)
+
+
+def has_expr(key: Any) -> bool:
+    """True for a key that holds traced values."""
+    return any(isinstance(p, Expr) for p in (key if isinstance(key, tuple) else (key,)))
