@@ -150,13 +150,16 @@ class Entry:
 
     def _enter(self, traced: Traced) -> None:
         start = time.perf_counter()
-        label_variables(Graph((), [*[g.expr for g in traced.guards], *traced.outputs]))
-        roots = [*[g.expr for g in traced.guards], *traced.outputs]
+        roots = [*[g.expr for g in traced.guards], *traced.outputs, *[e for _, e in traced.writes]]
+        label_variables(Graph((), roots))
         simple = rebuild_into(self._simplified, roots, self._rewriter.rebuilt, self.table)
         guards = [
             Guard(e, g.outcome, g.origin) for e, g in zip(simple, traced.guards, strict=False) if e.value is None
         ]
-        leaf = Leaf(len(self.tree.leaves), tuple(guards), tuple(simple[len(traced.guards) :]), traced.structure)
+        leaf = Leaf(
+            len(self.tree.leaves), tuple(guards), tuple(simple[len(traced.guards) :]), traced.structure,
+            tuple([target for target, _ in traced.writes]),
+        )
         self._explain(leaf)
         if not self.tree.add(leaf):
             self._give_up(
@@ -213,13 +216,14 @@ class Entry:
         """Answer a call, given the leaves of its arguments."""
         self.calls += 1
         self.ensure(leaves)
-        if use_c and self.build():
+        if use_c and self._kernel_fits() and self.build():
             assert self.kernel is not None
             for array, copy in self._copies:
                 np.copyto(copy, array)
             answer = self.kernel(*[_contiguous(leaf) for leaf in leaves])
             if answer is not None:
-                return unflatten(self._structure, answer)
+                first = self.tree.leaves[0]
+                return unflatten(first.structure, self._written(first.writes, answer, leaves))
         return self.run_numpy(leaves, use_c)
 
     def ensure(self, leaves: Sequence[Any]) -> None:
@@ -227,24 +231,32 @@ class Entry:
         if not self.tree.leaves:
             self.grow(_numpy_values(leaves))
 
-    @property
-    def _structure(self) -> Any:
-        return self.tree.leaves[0].structure
+    def _kernel_fits(self) -> bool:
+        """A kernel of several paths does not say which one it took; writing back needs to know."""
+        return not self.tree.branches or not any(leaf.writes for leaf in self.tree.leaves)
+
+    @staticmethod
+    def _written(writes: Sequence[Any], results: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
+        """Give arguments and captured arrays their new contents, as NumPy would have; the rest is returned."""
+        count = len(results) - len(writes)
+        for target, new in zip(writes, results[count:], strict=True):
+            np.copyto(leaves[target] if isinstance(target, int) else target, new)
+        return results[:count]
 
     def run_numpy(self, leaves: Sequence[Any], use_c: bool = False) -> Any:
         """Answer from the NumPy backend; an unknown path is traced."""
         values = _numpy_values(leaves)
         if not self.tree.branches:
-            return self._returned(self.tree.leaves[0], self._run(values))
+            return self._returned(self.tree.leaves[0], self._run(values), leaves)
         number, results = self._run(values)
         if number < 0:
             traced = self.grow(values)
             if use_c and not self.full:
                 self.build()
-            return self._evaluated(traced)
+            return self._evaluated(traced, leaves)
         leaf = self.tree.leaves[number]
         leaf.hits += 1
-        return self._returned(leaf, results)
+        return self._returned(leaf, results, leaves)
 
     def _run(self, values: Sequence[Any]) -> Any:
         function = self._numpy
@@ -254,16 +266,17 @@ class Entry:
         with np.errstate(all="ignore"):
             return function(*values, *[c.params[0][1].array for c in self._captures])
 
-    def _returned(self, leaf: Leaf, results: Sequence[Any]) -> Any:
+    def _returned(self, leaf: Leaf, results: Sequence[Any], leaves: Sequence[Any]) -> Any:
         finished = [_finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
-        return unflatten(leaf.structure, finished)
+        return unflatten(leaf.structure, self._written(leaf.writes, finished, leaves))
 
-    def _evaluated(self, traced: Traced) -> Any:
+    def _evaluated(self, traced: Traced, leaves: Sequence[Any]) -> Any:
         """The results of a path on the data it was traced with."""
         if not self.full and self.tree.leaves:
             self.tree.leaves[-1].hits += 1
-        results = [_finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in traced.outputs]
-        return unflatten(traced.structure, results)
+        new = [e for _, e in traced.writes]
+        results = [_finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)]
+        return unflatten(traced.structure, self._written([t for t, _ in traced.writes], results, leaves))
 
     # ---------------------------------------------------------------- C
 
@@ -299,7 +312,7 @@ class Entry:
     @property
     def stands_alone(self) -> bool:
         """True where the kernel needs nothing done before or after a call."""
-        return not self._copies
+        return not self._copies and not any(leaf.writes for leaf in self.tree.leaves)
 
     def dispatcher(
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]

@@ -17,7 +17,7 @@ from ..ops.define import cast
 from ..ops.shaping import broadcast_to
 from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
-from ..tracing.tracer import wrap
+from ..tracing.tracer import ArrayTracer, wrap
 from ..transforms.forward import pushforward
 from ..transforms.reverse import pullback
 from ..transforms.simplify import simplify_outputs
@@ -53,6 +53,17 @@ class Placeholders:
         if trace is not None:
             # Decisions on a placeholder are decisions on the value it stands for.
             trace.alias.update(self._back)
+
+    def tracers(self, originals: Sequence[Any]) -> list[Any]:
+        """A tracer for each placeholder; remembers which array each stands for."""
+        self._pairs = [(wrap(p), o) for p, o in zip(self.inputs, originals, strict=True)]
+        return [t for t, _ in self._pairs]
+
+    def write_through(self) -> None:
+        """Arguments that the function wrote to are written to outside as well, as NumPy would have."""
+        for tracer, original in self._pairs:
+            if isinstance(tracer, ArrayTracer) and tracer.was_written and isinstance(original, ArrayTracer):
+                original.overwrite(wrap(self.resolve([tracer.expr])[0]))
 
     def resolve(self, outputs: Sequence[Expr]) -> list[Expr]:
         """The same expressions over the original values, simplified."""
@@ -124,7 +135,8 @@ def value_and_grad_of(
         chosen = split_argnums(argnums, len(args), name_of(function))
         parameters = names(len(args))
         flat = [flatten(args[k]) for k in chosen]
-        given = []
+        given: list[Expr] = []
+        originals = [leaf for leaves, _ in flat for leaf in leaves]
         for (leaves, _), k in zip(flat, chosen, strict=True):
             for leaf, leaf_name in zip(leaves, leaf_names(args[k], parameters[k]), strict=True):
                 given.append(differentiable(to_expr(leaf, table), leaf_name, name_of(function), allow_int))
@@ -133,11 +145,12 @@ def value_and_grad_of(
                 f"argument {parameters[chosen[0]]} of {name_of(function)} holds no numbers to differentiate"
             )
         places = Placeholders(given)
-        inner = iter([wrap(p) for p in places.inputs])
+        inner = iter(places.tracers(originals))
         replaced = list(args)
         for (leaves, structure), k in zip(flat, chosen, strict=True):
             replaced[k] = unflatten(structure, [next(inner) for _ in leaves])
         result = function(*replaced, **kwargs)
+        places.write_through()
         value, aux = _value_and_aux(result, has_aux, name_of(function))
         out = _scalar(value, table, name_of(function))
         aux_exprs, aux_structure = outputs_of(aux, table, name_of(function))

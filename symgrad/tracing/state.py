@@ -34,6 +34,8 @@ class Trace:
     ----------
     guards
         The decisions taken so far.
+    captured
+        The arrays that were handed out by name, with their tracers, by id.
     alias
         Inputs that stand for other expressions: the variables of an inner derivative.
     """
@@ -42,6 +44,7 @@ class Trace:
         self.table = table
         self.guards: list[Guard] = []
         self.alias: dict[int, Expr] = {}
+        self.captured: dict[int, tuple[Any, Any]] = {}
         self._has_data = values is not None
         self._values: dict[int, Any] = dict(values or {})
         self._resolved: dict[int, Expr] = {}

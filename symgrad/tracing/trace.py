@@ -57,6 +57,8 @@ class Traced:
         How that is nested.
     guards
         The decisions on the way.
+    writes
+        New contents of arguments (by position) and captured arrays that the function wrote to.
     trace
         The state at the end, which can evaluate expressions on the data.
     """
@@ -64,6 +66,7 @@ class Traced:
     outputs: list[Expr]
     structure: Any
     guards: list[Guard]
+    writes: list[tuple[Any, Expr]]
     trace: Trace
 
 
@@ -88,7 +91,8 @@ def trace_path(
     trace = Trace(table, data)
     with tracing(trace):
         try:
-            result = function(*[wrap(x) for x in inputs])
+            tracers = [wrap(x) for x in inputs]
+            result = function(*tracers)
         except SymgradError:
             raise
         except Exception as error:
@@ -98,7 +102,9 @@ def trace_path(
                 raise cause from None
             raise
         outputs, structure = outputs_of(result, table, name)
-    return Traced(outputs, structure, trace.guards, trace)
+    written = [*enumerate(tracers), *trace.captured.values()]
+    writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
+    return Traced(outputs, structure, trace.guards, writes, trace)
 
 
 def trace_flat(
