@@ -7,6 +7,7 @@ array([2., 4.])
 """
 
 from . import formula as _formula_room  # loaded first: the function of that name then takes its place here
+from .api.checking import check_grads, check_report
 from .api.looking import Spec, formula, show_config, trace
 from .api.transforms import compile, grad, jvp, stop_gradient, value_and_grad, vjp
 from .errors import (
@@ -45,6 +46,8 @@ __all__ = [
     "SymgradWarning",
     "TraceError",
     "UnsupportedOperationError",
+    "check_grads",
+    "check_report",
     "compile",
     "config",
     "formula",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +28,6 @@ cache: Any = lazy_import("symgrad.codegen.cache")
 blas: Any = lazy_import("symgrad.codegen.blas")
 
 
-@dataclass(frozen=True)
 class Spec:
     """Stands for an argument where no data are at hand.
 
@@ -49,13 +47,16 @@ class Spec:
     1
     """
 
-    shape: tuple[int, ...] = ()
-    dtype: Any = "float64"
-    name: str | None = None
+    # No dataclass: those are looked into as containers of arrays.
+    __slots__ = ("dtype", "name", "shape")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(np.atleast_1d(self.shape).tolist()))
-        object.__setattr__(self, "dtype", np.dtype(self.dtype))
+    def __init__(self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None) -> None:
+        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Spec({self.shape}, {self.dtype.name!r}{f', {self.name!r}' if self.name else ''})"
 
     @property
     def aval(self) -> Aval:
@@ -84,6 +85,7 @@ def _trace(f: Callable[..., Any], run: Callable[..., Any], args: tuple[Any, ...]
         [_aval(leaf) for leaf in leaves],
         _names(f, args),
         getattr(f, "__name__", "f"),
+        None if any(isinstance(leaf, Spec) for leaf in leaves) else [np.asarray(leaf)[()] for leaf in leaves],
     )
     label_variables(graph)
     return simplify(graph)
