@@ -174,16 +174,18 @@ def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
             lines.append(f"{inner}{s.kind} {s.acc}[{lanes}];")
             lines.append(f"{inner}for (int lane = 0; lane < {lanes}; ++lane) {s.acc}[lane] = {s.start};")
     origin, end = (f"{i}_block", f"{i}_end") if blocked else (str(first), str(last))
-    lines += _strips(sums, body, i, origin, end, lanes, loop.extent, inner)
+    strip = context.names.fresh(f"{i}_strip") if loop.extent > lanes else ""
+    lines += _strips(sums, body, i, (origin, end), strip, lanes, loop.extent, inner)
     for s in sums:
         lines += _gathered(s, lanes, inner, blocked)
     return [*lines, *_blocks_closed(sums, indent)] if blocked else lines
 
 
 def _strips(
-    sums: list[_Sum], body: Lines, i: str, origin: str, end: str, lanes: int, extent: int, indent: str
+    sums: list[_Sum], body: Lines, i: str, bounds: tuple[str, str], strip: str, lanes: int, extent: int, indent: str
 ) -> Lines:
     """The loops over strips and lanes."""
+    origin, end = bounds
     inner = indent + _STEP
 
     def lane_loop(base: str, count: str, at: str) -> Lines:
@@ -195,7 +197,6 @@ def _strips(
 
     if extent <= lanes:
         return lane_loop(origin, str(extent), indent)
-    strip = f"{i}_strip"
     if len(body) > REPEATED_BODY:
         left = f"{end} - {strip}"
         return [

@@ -242,8 +242,11 @@ class Scope:
             yield items
 
 
-def _seq(item: Any) -> tuple[int, bool]:
-    return item.seq, isinstance(item, Effect)
+def _seq(item: Any) -> tuple[int, int]:
+    """The order among what has one label; on behalf of one node memory is added to, read, then copied."""
+    if isinstance(item, Effect):
+        return item.seq, 3 if item.kind == "store" else 1
+    return item.seq, 2 if item.kind == "load" else 0
 
 
 @dataclass

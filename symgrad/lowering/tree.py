@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .demand import Demand
+from .forwarding import forward_stores
 from .program import Buffer, Chain, Effect, Index, Loop, Scope, Value
 
 
@@ -12,6 +13,7 @@ def build_tree(demand: Demand) -> Scope:
     scopes: dict[Chain, Scope] = {(): root}
     demand.values.sort(key=_seq)
     demand.effects.sort(key=_seq)
+    forward_stores(demand)
     _label_values(demand.values)
     for value in demand.values:
         if value.kind != "alias":
