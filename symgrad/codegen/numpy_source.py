@@ -16,6 +16,7 @@ import numpy as np
 from ..core.expr import CAPTURE, CONST, INPUT, Expr
 from ..core.graph import Graph, label
 from ..core.paths import Guard, Leaf, Outcome, PathTree, Placement, Vertex, single_path
+from ..ops.arithmetic import floor_divide, negative, remainder
 from ..ops.evaluate import NAMESPACE
 from ..ops.shaping import reshape, take_slice
 from .render import render
@@ -27,6 +28,7 @@ BUFFER_BYTES = 1 << 16
 """Arrays of this size and more are computed into buffers that are no longer needed."""
 
 _ATOM = 100
+_ROUNDED = (floor_divide, remainder)
 _CALLS = tuple(f"{module}." for module in NAMESPACE)
 _counter = itertools.count(1)
 
@@ -257,7 +259,8 @@ class _Writer:
         op = node.op
         avals = [a.aval for a in node.args]
         if op.out and op.text and op.precedence < 90 and _has_operator(node):
-            args = [self._operand(a, op.precedence, k) for k, a in enumerate(node.args)]
+            first = 0 if op.text.startswith("{0}") else 1  # 1/x has its operand on the right
+            args = [self._operand(a, op.precedence, first + k) for k, a in enumerate(node.args)]
             return op.text.format(*args), op.precedence
         picked = self._element(node)
         if picked is not None:
@@ -300,6 +303,9 @@ class _Writer:
             or precedence == _ATOM
             or (precedence == outer and place == 0 and outer in (50, 60))
         )
+        if outer == negative.precedence and node.op in _ROUNDED:
+            # A sign binds tighter than // and %, which are not odd as products are.
+            tight = False
         return text if tight else f"({text})"
 
     def _returned(self, leaf: Leaf) -> str:

@@ -17,6 +17,7 @@ from .contraction import matmul
 from .define import FUNCTIONS, as_exprs, cast, constant_like, custom, implements, promoted, strengthen
 from .indexing import diagonal
 from .reduction import sum_axes
+from .selection import where
 from .shaping import matrix_transpose, reshape, unbroadcast
 
 Tangents = tuple[Expr | None, ...]
@@ -259,7 +260,12 @@ def _vector_norm(x: Expr, order: Any, axis: int, keepdims: bool) -> Expr:
     if isinstance(order, str):
         raise ShapeError(f"norm {order!r} is not defined for vectors")
     summed = total(power(size, constant_like(x, float(order))), axis=axis, keepdims=keepdims)
-    return power(summed, constant_like(x, 1.0 / order))
+    if order < 0:
+        return power(summed, constant_like(x, 1.0 / order))
+    # As for the 2-norm, the slope at the zero vector is 0, not the infinite one of the root.
+    positive = not_equal(summed, 0.0)
+    length = power(where(positive, summed, 1.0), constant_like(x, 1.0 / order))
+    return where(positive, length, 0.0)
 
 
 def _matrix_norm(x: Expr, order: Any, axes: tuple[int, ...], keepdims: bool) -> Expr:

@@ -16,7 +16,7 @@ from ..core.aval import Aval
 from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .arithmetic import divide, hypot, multiply, negative, reciprocal, sqrt, square, subtract
-from .comparison import not_equal
+from .comparison import isfinite, logical_or, not_equal
 from .define import elementwise
 from .masking import keep
 
@@ -111,7 +111,9 @@ arctan2 = elementwise(
 
 def _softmax_weight(x: Expr, y: Expr) -> Expr:
     """exp(x) / (exp(x) + exp(y)): one half at equal infinities, 0 where both are -inf."""
-    weight = expit(keep(not_equal(x, y), subtract(x, y)))
+    # Only equal infinities have no difference; equal finite values have one, and its slope counts.
+    apart = logical_or(not_equal(x, y), isfinite(x))
+    weight = expit(keep(apart, subtract(x, y)))
     return keep(not_equal(logaddexp(x, y), -math.inf), weight)
 
 

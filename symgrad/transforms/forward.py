@@ -33,8 +33,10 @@ def pushforward(
         One expression for each output, None where the tangent is structurally zero.
     """
     table = outputs[0].table
-    supports = Supports(table.mark())
+    supports = Supports()
     known: dict[int, Expr] = {x.id: t for x, t in zip(wrt, tangents, strict=True) if t is not None}
+    for seed in known.values():
+        supports.seed(seed)
     given = {x.id for x in wrt}
     for node in reachable(outputs):
         if node.id in given or not node.aval.is_float or node.op.kind in ("leaf", "nondiff"):
@@ -45,6 +47,7 @@ def pushforward(
             tangent = _push(node, incoming, supports)
             if tangent is not None:
                 known[node.id] = _spread(tangent, node.shape)
+                supports.carry(known[node.id])
     table.origin = None
     return [known.get(out.id) for out in outputs]
 

@@ -38,8 +38,12 @@ def pullback(
     list
         One expression each, None where the cotangent is structurally zero.
     """
-    table = outputs[0].table
-    engine = _Pullback(supports or Supports(table.mark()), {x.id for x in wrt})
+    if supports is None:
+        supports = Supports()
+        for ct in cotangents:
+            if ct is not None:
+                supports.seed(ct)
+    engine = _Pullback(supports, {x.id for x in wrt})
     return engine.run(outputs, cotangents, wrt)
 
 
@@ -66,6 +70,7 @@ class _Pullback:
                 continue
             table.origin = derivative_origin(table.origins.get(node.id))
             ct = accumulate(parts)
+            self.supports.carry(ct)
             if node.id in self.wrt:
                 found[node.id] = ct
             elif node.args:

@@ -7,6 +7,7 @@ puts it back outside each product.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,58 +23,95 @@ from ..ops.shaping import broadcast_to, concatenate, put_slice, reshape, take_sl
 
 _SAME_SHAPE = {negative, astype}
 _MOVES = {reshape, transpose, take_slice, broadcast_to, put_slice}
-_PRODUCTS = {multiply, divide}
+_FOLLOWED = {*_SAME_SHAPE, *_MOVES, sum_, divide, gather, scatter_add}
+_FOLLOWED_ON_ALL = {multiply, add, concatenate}
 
 
 class Supports:
-    """Supports of the linear expressions that one differentiation creates.
+    """Supports of the tangents and cotangents that one differentiation creates.
 
-    Parameters
-    ----------
-    first
-        Nodes with smaller ids existed before: they are primal values and never looked into.
+    What carries a derivative is told to :meth:`carry`; primal values are never looked into, their zeros are the
+    user's own. Creation order could not tell the two apart: a node may exist already, from another derivative.
     """
 
-    def __init__(self, first: int) -> None:
-        self.first = first
+    def __init__(self) -> None:
         self._known: dict[int, Expr | None] = {}
+        self._linear: dict[int, bool] = {}
+        self._seeds: set[int] = set()
+
+    def seed(self, x: Expr) -> None:
+        """Take note of a tangent or cotangent that comes from outside: zeros in it are the user's own."""
+        self.carry(x)
+        self._seeds.add(x.id)
+        if x.op is not keep:
+            self._known[x.id] = None
+
+    def carry(self, x: Expr) -> None:
+        """Take note of a tangent or cotangent."""
+        self._linear[x.id] = True
 
     def of(self, x: Expr) -> Expr | None:
         """A bool expression that holds wherever ``x`` may differ from zero; None if it may everywhere."""
-        if x.id in self._known:
-            return self._known[x.id]
-        found = self._find(x) if x.id >= self.first or x.op is keep else None
-        self._known[x.id] = found
-        return found
+        known = self._known
+        stack = [x]
+        while stack:
+            node = stack[-1]
+            waiting = [a for a in self._sources(node) if a.id not in known] if node.id not in known else ()
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if node.id not in known:
+                known[node.id] = self._find(node)
+        return known[x.id]
+
+    def _is_linear(self, x: Expr) -> bool:
+        """Whether ``x`` is a tangent or cotangent, or follows from one by moving and scaling."""
+        linear = self._linear
+        stack = [x]
+        while stack:
+            node = stack[-1]
+            followed = _followed(node) if node.id not in linear else ()
+            waiting = [a for a in followed if a.id not in linear]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            if node.id not in linear:
+                linear[node.id] = any([linear[a.id] for a in followed])
+        return linear[x.id]
+
+    def _sources(self, x: Expr) -> Sequence[Expr]:
+        """The operands whose supports decide that of ``x``."""
+        if x.op is keep:
+            return x.args[1:]
+        return [a for a in _followed(x) if self._is_linear(a)] if self._is_linear(x) else ()
 
     def _find(self, x: Expr) -> Expr | None:
         op, args = x.op, x.args
+        sources = [self._known[a.id] for a in self._sources(x)]
         if op is keep:
-            return both(args[0], self.of(args[1]))
-        if op in _SAME_SHAPE:
-            return self.of(args[0])
+            return both(args[0], sources[0])
+        if not sources:
+            return None
+        if op in _SAME_SHAPE or op is divide:
+            return sources[0]
         if op in _MOVES:
             return self._moved(x)
         if op is multiply:
-            return both(self.of(args[0]), self.of(args[1]))
-        if op is divide:
-            return self.of(args[0])
+            return both(sources[0], sources[-1])
         if op is sum_:
-            inner = self.of(args[0])
-            return None if inner is None else any_(inner, axis=x.param("axis"))
+            return None if sources[0] is None else any_(sources[0], axis=x.param("axis"))
         if op is add:
-            return either(self.of(args[0]), self.of(args[1]))
+            return either(sources[0], sources[1]) if len(sources) == 2 else None
         if op is gather:
-            inner = self.of(args[0])
-            return None if inner is None else gather(inner, *args[1:], axes=x.param("axes"))
+            return None if sources[0] is None else gather(sources[0], *args[1:], axes=x.param("axes"))
         if op is scatter_add:
             return self._scattered(x)
-        if op is concatenate:
-            return self._joined(x)
-        return None
+        return self._joined(x)
 
     def _moved(self, x: Expr) -> Expr | None:
-        inner = self.of(x.args[0])
+        inner = self._known[x.args[0].id]
         if inner is None:
             if x.op is not put_slice:
                 return None
@@ -83,7 +121,7 @@ class Supports:
         return _folded(moved)
 
     def _scattered(self, x: Expr) -> Expr | None:
-        inner = self.of(x.args[0])
+        inner = self._known[x.args[0].id]
         if inner is None:
             inner = x.table.constant(np.ones(x.args[0].shape, bool))
         counts = scatter_add(
@@ -92,7 +130,7 @@ class Supports:
         return not_equal(counts, 0)
 
     def _joined(self, x: Expr) -> Expr | None:
-        inner = [self.of(a) for a in x.args]
+        inner = [self._known.get(a.id) for a in x.args]
         if all(s is None for s in inner):
             return None
         table = x.table
@@ -120,7 +158,7 @@ class Supports:
             return keep(both(condition, own), product)
         if (
             x.op in (put_slice, scatter_add)
-            and x.id >= self.first
+            and x.id not in self._seeds
             and condition is None
             and x.shape == _joint(x, factor)
         ):
@@ -141,6 +179,15 @@ class Supports:
         else:
             picked = gather(spread, *x.args[1:], axes=params["axes"])
         return x.op(self.scale(values, picked), *x.args[1:], **params)
+
+
+def _followed(x: Expr) -> Sequence[Expr]:
+    """The operands in which an op is linear, for the ops that supports are carried through."""
+    if x.op in _FOLLOWED:
+        return x.args[:1]
+    if x.op is keep:
+        return x.args[1:]
+    return x.args if x.op in _FOLLOWED_ON_ALL else ()
 
 
 def _is_one(x: Expr) -> bool:
