@@ -170,6 +170,8 @@ def effect_statements(effect: Effect, context: Context) -> list[str]:
     name = context.memory(buffer)
     if effect.kind == "fill":
         return _fill(effect, name)
+    if effect.source is not None:
+        return _copy(effect, name, context.memory(effect.source))
     assert effect.value is not None
     value = operand(effect.value)
     lines: list[str] = []
@@ -196,3 +198,15 @@ def _fill(effect: Effect, name: str) -> list[str]:
         return [f"memset({name}, 0, {buffer.nbytes});"]
     value = c_text.literal(effect.fill, buffer.dtype)
     return [f"for (long i = 0; i < {buffer.size}; ++i)", f"    {name}[i] = {value};"]
+
+
+def _copy(effect: Effect, target: str, source: str) -> list[str]:
+    """Rows to columns, or back."""
+    row, column = effect.row, effect.buffer.size // effect.row
+    packed, plain = (target, source) if effect.kind == "pack" else (source, target)
+    lines = [f"for (long i = 0; i < {column}; ++i) {{"]
+    for k in range(row):
+        far = f"{packed}[i{f' + {k * column}' if k else ''}]"
+        near = f"{plain}[{row} * i{f' + {k}' if k else ''}]"
+        lines.append(f"    {far} = {near};" if effect.kind == "pack" else f"    {near} = {far};")
+    return [*lines, "}"]

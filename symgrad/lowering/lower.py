@@ -5,8 +5,11 @@ from __future__ import annotations
 from ..core.graph import Graph
 from .demand import Demand
 from .memory import plan
+from .packing import pack
+from .prepare import prepared
 from .program import Buffer, Program, Scope, Work
 from .schedule import Schedule
+from .sharing import share, shrink
 from .structure import Structure, op_cost
 from .tree import build_tree
 
@@ -43,12 +46,15 @@ def lower(graph: Graph) -> Program:
     >>> len(program.nests), program.workspace_bytes
     (1, 0)
     """
+    graph = prepared(graph)
     facts = Structure(graph)
     demand = Demand(facts, Schedule(facts))
     root = build_tree(demand)
-    used = list(demand.buffers.values())
+    used = sorted(demand.buffers.values(), key=lambda b: facts.at[b.node.id])
+    used += pack(root, used)
+    shrink(root, used)
+    share(root, [b for b in used if b.kind in ("workspace", "output")], lambda b: facts.at[b.node.id])
     constants = [b for b in used if b.kind == "constant"]
-    constants.sort(key=lambda b: facts.at[b.node.id])
     tables = [b for b in constants if b.size <= TABLE_SIZE]
     handed = [b for b in constants if b.size > TABLE_SIZE]
     for k, buffer in enumerate(handed):
@@ -56,10 +62,9 @@ def lower(graph: Graph) -> Program:
     for k, buffer in enumerate(demand.captures):
         buffer.position = len(graph.inputs) + k
     workspace = [b for b in used if b.kind == "workspace"]
-    workspace.sort(key=lambda b: facts.at[b.node.id])
     program = Program(
         graph.name, demand.inputs, demand.captures, handed, tables, demand.outputs, root, workspace,
-        plan(workspace),
+        plan([b for b in workspace if b.host is None]),
     )  # fmt: skip
     program.work = estimate(program)
     return program

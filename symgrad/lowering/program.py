@@ -131,10 +131,14 @@ class Effect:
     ----------
     kind
         ``"store"``, ``"accumulate"`` (combine with what is there by ``op``), ``"scatter"`` (add at a position
-        computed from ``args``) or ``"fill"`` (set the whole buffer to ``fill``).
+        computed from ``args``), ``"fill"`` (set the whole buffer to ``fill``), ``"pack"`` (copy ``source``, the
+        elements of rows of length ``row`` becoming columns) or ``"unpack"`` (the reverse).
     """
 
-    __slots__ = ("args", "buffer", "chain", "fill", "index", "kind", "label", "node", "op", "picks", "seq", "value")
+    __slots__ = (
+        "args", "buffer", "chain", "fill", "index", "kind", "label", "node", "op", "picks", "row", "seq", "source",
+        "value",
+    )  # fmt: skip
 
     def __init__(self, kind: str, node: Expr, chain: Chain, seq: int, buffer: Buffer) -> None:
         self.kind = kind
@@ -149,6 +153,8 @@ class Effect:
         self.picks: tuple[tuple[int, int], ...] = ()
         self.fill: Any = 0
         self.label = 0
+        self.source: Buffer | None = None
+        self.row = 0
 
 
 class Reduction:

@@ -55,7 +55,7 @@ class Maker:
 
     def partner(self, x: Expr) -> Expr:
         """Something that broadcasts with ``x``."""
-        fits = []
+        fits = [x]
         for y in self.pool:
             try:
                 size = math.prod(broadcast_shapes(x.shape, y.shape))
