@@ -6,17 +6,15 @@
  * A kernel is plain C, int kernel(const void *const *in, void *const *out, void *workspace); it answers 0, or a
  * positive code when a guard fails, in which case it has written nothing that is used.
  * dispatch_python.py says the same in Python, for systems where this file cannot be built.
- * dispatch_types.c goes on from here in the same translation unit: construction, the Python types, the module.
+ * dispatch_watch.c comes before in the same translation unit; dispatch_types.c goes on from here: construction,
+ * the Python types, the module.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
 #include <numpy/arrayscalars.h>
 #include <alloca.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #define SMALL_WORKSPACE (16 * 1024)
 #define SMALL_FRAME (8 * 1024)
@@ -60,6 +58,7 @@ typedef struct {
     size_t workspace_bytes;
     Spec *inputs, *outputs;
     Hidden *hidden;
+    Watches watches;
     Py_ssize_t n_specs, n_args, n_leaves, n_hidden, n_outputs;
     Structure structure;
     PyObject *template, *slow, *keepalive, *name, *weakrefs;
@@ -364,6 +363,8 @@ end:
 static Outcome try_call(Dispatcher *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                         PyObject **result) {
     if (nargs != self->n_args || (kwnames != NULL && PyTuple_GET_SIZE(kwnames) != 0)) return NO_MATCH;
+    const int hold = watches_hold(&self->watches);
+    if (hold != 1) return hold == 0 ? NO_MATCH : FAILED;
     const size_t pointers = (size_t)(2 * self->n_leaves + self->n_hidden + 2 * self->n_outputs);
     /* A leaf more than there are, because match() looks at the next free value before it knows the kind. */
     const size_t values = (size_t)(self->n_leaves + 1 + self->n_outputs);

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from symgrad.runtime import specs
-from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure
+from symgrad.runtime import specs, watch_python
+from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure, Watch
 
 _PYTHON_INPUTS: dict[str, tuple[type, Any]] = {
     "float": (float, np.float64),
@@ -29,7 +29,7 @@ _CACHE_LINE = 64
 
 
 class _NoMatch(Exception):
-    """An argument is not what the kernel was made for."""
+    """An argument, or what a watch looks at, is not what the kernel was made for."""
 
 
 class Dispatcher:
@@ -45,6 +45,7 @@ class Dispatcher:
         structure: Structure,
         slow: Callable[..., Any],
         *,
+        watches: Sequence[Watch] = (),
         release_gil: bool = False,
         keepalive: object = None,
         name: str = "kernel",
@@ -60,6 +61,7 @@ class Dispatcher:
         self._outputs = tuple(_checked_output(OutputSpec(*spec)) for spec in outputs)
         self._hidden = [(array, _layout(array)) for array in hidden]
         self._structure = _checked_structure(structure, len(outputs))
+        self._watches = tuple(map(watch_python.condition, watches))
         self._keepalive = keepalive
         self._name = name
         self._slow = slow
@@ -89,6 +91,8 @@ class Dispatcher:
     def _try(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, Any]:
         """Return the kernel's code and, if it is 0, the result."""
         if kwargs or len(args) != len(self._inputs):
+            raise _NoMatch
+        if not all(holds() for holds in self._watches):
             raise _NoMatch
         arrays = [array for spec, arg in zip(self._inputs, args, strict=True) for array in _match(spec, arg)]
         for array, layout in self._hidden:

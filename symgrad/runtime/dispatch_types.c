@@ -210,13 +210,14 @@ static int read_all(Dispatcher *self, PyObject *inputs, PyObject *hidden, PyObje
 
 static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"kernel", "workspace_bytes", "inputs", "hidden", "outputs", "structure", "slow",
-                            "release_gil", "keepalive", "name", NULL};
-    PyObject *address, *inputs, *hidden, *outputs, *structure, *slow, *keepalive = Py_None, *name = NULL;
+                            "watches", "release_gil", "keepalive", "name", NULL};
+    PyObject *address, *inputs, *hidden, *outputs, *structure, *slow, *watches = NULL, *keepalive = Py_None,
+             *name = NULL;
     Py_ssize_t workspace_bytes;
     int release_gil = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO!O!O!OO|$pOU:Dispatcher", names, &PyLong_Type, &address,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!nO!O!O!OO|$OpOU:Dispatcher", names, &PyLong_Type, &address,
                                      &workspace_bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &hidden, &PyTuple_Type,
-                                     &outputs, &structure, &slow, &release_gil, &keepalive, &name))
+                                     &outputs, &structure, &slow, &watches, &release_gil, &keepalive, &name))
         return NULL;
     kernel_fn kernel = (kernel_fn)(uintptr_t)PyLong_AsVoidPtr(address);
     if (kernel == NULL || workspace_bytes < 0 || !PyCallable_Check(slow)) {
@@ -233,7 +234,9 @@ static PyObject *dispatcher_new(PyTypeObject *type, PyObject *args, PyObject *kw
     self->slow = Py_NewRef(slow);
     self->keepalive = Py_NewRef(keepalive);
     self->name = name != NULL ? Py_NewRef(name) : PyUnicode_FromString("kernel");
-    if (self->name == NULL || read_all(self, inputs, hidden, outputs, structure) < 0) Py_CLEAR(self);
+    if (self->name == NULL || read_all(self, inputs, hidden, outputs, structure) < 0 ||
+        (watches != NULL && read_watches(&self->watches, watches) < 0))
+        Py_CLEAR(self);
     return (PyObject *)self;
 }
 
@@ -243,11 +246,12 @@ static int dispatcher_traverse(Dispatcher *self, visitproc visit, void *arg) {
     Py_VISIT(self->template);
     Py_VISIT(self->slow);
     Py_VISIT(self->keepalive);
-    return 0;
+    return visit_watches(&self->watches, visit, arg);
 }
 
 /* Only what can close a cycle: an object being collected may still be called, by a finaliser. */
 static int dispatcher_clear(Dispatcher *self) {
+    drop_watches(&self->watches);
     Py_CLEAR(self->slow);
     return 0;
 }
@@ -518,6 +522,7 @@ static struct PyModuleDef module_def = {
 
 PyMODINIT_FUNC PyInit__dispatch(void) {
     import_array();
+    if (find_watch_types() < 0) return NULL;
     PyObject *module = PyModule_Create(&module_def);
     if (module == NULL || PyModule_AddType(module, &Dispatcher_Type) < 0 ||
         PyModule_AddType(module, &CallFront_Type) < 0)

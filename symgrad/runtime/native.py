@@ -26,9 +26,9 @@ from symgrad.codegen import cache_folder
 from symgrad.codegen.cache import get_or_build
 from symgrad.errors import CompilerError
 from symgrad.runtime import dispatch_python
-from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure
+from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure, Watch
 
-_SOURCES: Final = ("dispatch.c", "dispatch_types.c")
+_SOURCES: Final = ("dispatch_watch.c", "dispatch.c", "dispatch_types.c")
 _MODULE: Final = "symgrad.runtime._dispatch"
 
 
@@ -115,7 +115,7 @@ def _build_native() -> types.ModuleType:
     if reason is not None:
         raise CompilerError(reason)
     folder = Path(__file__).parent
-    # One translation unit: the second file continues the first.
+    # One translation unit: each file continues the one before.
     source = "".join((folder / name).read_text(encoding="utf-8") for name in _SOURCES)
     path = get_or_build(source, "portable", _extension_flags(), _extension_libs())
     loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
@@ -185,6 +185,7 @@ def make_dispatcher(
     slow: Callable[..., Any],
     *,
     hidden: Sequence[np.ndarray[Any, Any]] = (),
+    watches: Sequence[Watch] = (),
     release_gil: bool = False,
     name: str = "kernel",
 ) -> DispatcherLike:
@@ -205,10 +206,14 @@ def make_dispatcher(
         the flat list of outputs and returns the result.
     slow
         Called with the arguments as they are if one does not fit its spec, if there are more, fewer or
-        keyword arguments, if a hidden input changed its layout, or if the kernel returns a positive code.
+        keyword arguments, if a watch fails, if a hidden input changed its layout, or if the kernel returns a
+        positive code.
     hidden
         Arrays held by reference. Their data are read where they are at each call; shape, dtype and strides
         must stay as they were at construction.
+    watches
+        What must hold of captured Python objects, looked at before the arguments at each call; see
+        `symgrad.runtime.specs.Item`. A call with the wrong number of arguments is not worth a look.
     release_gil
         Let other threads run meanwhile; worth it if the kernel takes more than about 5 µs.
     name
@@ -226,7 +231,7 @@ def make_dispatcher(
     """
     dispatcher: DispatcherLike = dispatcher_type()(
         kernel.address, kernel.workspace_bytes, tuple(inputs), tuple(hidden), tuple(outputs), structure, slow,
-        release_gil=release_gil, keepalive=kernel.keepalive, name=name,
+        watches=tuple(watches), release_gil=release_gil, keepalive=kernel.keepalive, name=name,
     )  # fmt: skip
     return dispatcher
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+import enum
+import types
+from collections import abc
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -71,6 +74,110 @@ class OutputSpec(NamedTuple):
     shape: tuple[int, ...] = ()
 
 
+class _Missing(enum.Enum):
+    MISSING = "missing"
+
+
+#: Expected by a watch where nothing may be: no such key, an empty cell, a slot without value.
+MISSING: Final = _Missing.MISSING
+
+
+class Item(NamedTuple):
+    """A watch: what a dict holds for a key, such as a global name or an attribute.
+
+    Like every watch it holds while it finds the *same* as expected: the identical object, or an ``int``,
+    ``float``, ``bool``, ``complex``, ``str`` or ``bytes`` of exactly the same type and equal; floats to the
+    bit, so ``0.0`` is not ``-0.0`` and NaN is NaN. No ``__eq__`` of a value is called. A watch looks at one
+    level: the contents of a list in a dict take a second watch. It keeps strong references to what it looks
+    at and to what it expects.
+
+    Attributes
+    ----------
+    mapping
+        A dict or an instance of a subclass, whose own methods, ``__missing__`` among them, are not called.
+        ``vars(obj)`` watches an attribute of a module, an instance or (a mapping proxy) a class. An instance
+        may be given another ``__dict__``; only a `Slot` watch with the getset descriptor of that name, which
+        its class or a base class has, notices.
+    key
+        Any hashable object. ``__hash__`` and ``__eq__`` of a key are called if it has them written in Python,
+        and their exceptions reach the caller.
+    expected
+        What must be there, or `MISSING`.
+    """
+
+    mapping: dict[Any, Any] | types.MappingProxyType[Any, Any]
+    key: Any
+    expected: Any
+
+
+class Cell(NamedTuple):
+    """A watch: what a closure cell holds; see `Item`.
+
+    Attributes
+    ----------
+    cell
+        An item of ``function.__closure__``.
+    expected
+        What must be in it, or `MISSING`.
+    """
+
+    cell: types.CellType
+    expected: Any
+
+
+class Sequence(NamedTuple):
+    """A watch: the length and all items of a list or tuple; see `Item`.
+
+    Attributes
+    ----------
+    sequence
+        A list or tuple, or an instance of a subclass, whose own methods are not called.
+    items
+        What it must hold.
+    """
+
+    sequence: list[Any] | tuple[Any, ...]
+    items: tuple[Any, ...]
+
+
+class Mapping(NamedTuple):
+    """A watch: the keys, in any order, and all values of a dict; see `Item`.
+
+    Attributes
+    ----------
+    mapping
+        As for `Item`.
+    keys, values
+        What it must hold, and nothing else; all keys are different.
+    """
+
+    mapping: dict[Any, Any] | types.MappingProxyType[Any, Any]
+    keys: tuple[Any, ...]
+    values: tuple[Any, ...]
+
+
+class Slot(NamedTuple):
+    """A watch: what a descriptor written in C reads from an object; see `Item`.
+
+    Attributes
+    ----------
+    obj
+        The object. If its class changes so that the descriptor does not apply any more, the watch fails.
+    descriptor
+        A member descriptor, which a class with ``__slots__`` has under the slot's name, or a getset
+        descriptor such as ``types.FunctionType.__dict__["__code__"]``.
+    expected
+        What it must give, or `MISSING` if it must raise AttributeError.
+    """
+
+    obj: Any
+    descriptor: types.MemberDescriptorType | types.GetSetDescriptorType
+    expected: Any
+
+
+Watch: TypeAlias = Item | Cell | Sequence | Mapping | Slot
+
+
 class DispatcherLike(Protocol):
     """One kernel for one signature, see `symgrad.runtime.native.make_dispatcher`."""
 
@@ -116,7 +223,7 @@ def check_template(template: Any, outputs: int, depth: int = 0) -> None:
             raise ValueError(f"there is no output {template}")
         return
     if type(template) is dict:
-        parts: Sequence[Any] = list(template.values())
+        parts: abc.Sequence[Any] = list(template.values())
     elif type(template) in (tuple, list):
         parts = template
     else:
@@ -125,7 +232,7 @@ def check_template(template: Any, outputs: int, depth: int = 0) -> None:
         check_template(part, outputs, depth + 1)
 
 
-def fill_template(template: Any, outputs: Sequence[Any]) -> Any:
+def fill_template(template: Any, outputs: abc.Sequence[Any]) -> Any:
     """Return ``template`` with each number replaced by that output.
 
     Examples

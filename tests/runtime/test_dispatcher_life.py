@@ -133,15 +133,16 @@ def test_nothing_leaks_in_calls_of_any_kind(make: Make) -> None:
             everything()
         gc.collect()
         counts = [sys.getrefcount(thing) for thing in watched]
-        before = tracemalloc.get_traced_memory()[0]
+        before = len(tracemalloc.take_snapshot().traces)
         for _ in range(1000):
             everything()
         gc.collect()
-        after = tracemalloc.get_traced_memory()[0]
+        after = len(tracemalloc.take_snapshot().traces)
     finally:
         tracemalloc.stop()
     assert [sys.getrefcount(thing) for thing in watched] == counts
-    assert after - before < 20_000  # 1000 lost objects would be more
+    # Blocks are counted, not bytes: the interpreter's own tables may grow meanwhile.
+    assert after - before < 500
 
 
 def test_nothing_leaks_in_construction(make: Make) -> None:

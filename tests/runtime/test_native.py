@@ -106,7 +106,7 @@ def test_the_call_path_is_built_once_for_all_processes() -> None:
 
 def test_the_c_source_is_free_of_warnings(tmp_path: Path) -> None:
     folder = Path(native.__file__).parent
-    source = "".join((folder / name).read_text() for name in ("dispatch.c", "dispatch_types.c"))
+    source = "".join((folder / name).read_text() for name in native._SOURCES)
     # Headers of Python and NumPy are not ours to judge; casts of methods are how CPython's tables are filled.
     flags = native._extension_flags()
     includes = [flag.replace("-I", "-isystem", 1) for flag in flags if flag.startswith("-I")]
