@@ -147,8 +147,8 @@ class _Local:
         line = Line(along, 1.0, 1.0, eps)
         rules = self._rules(k, direction)
         analytic = np.array([value for _, value in rules])
-        tolerance = Tolerance.of(analytic, self.out.dtype)
-        if accepts(glance(line, line.guesses()[0]), analytic, tolerance).all():
+        tolerance = Tolerance.of(float(np.max(np.abs(analytic))), self.out.dtype)
+        if accepts(glance(line, line.guesses()[0]), analytic, [tolerance] * len(rules)).all():
             return None
         slope = slope_of(line)
         for mode, value in rules:

@@ -25,7 +25,7 @@ class Slope:
     Attributes
     ----------
     value
-        Central derivative; at an edge of the domain the slope of the one side.
+        Central derivative; at an edge of the domain and at a jump the slope of the one side, or NaN.
     error
         Estimated error of ``value``.
     step
@@ -93,7 +93,8 @@ def slope_of(line: Line, component: int = 0) -> Slope:
     if slope.kind == "smooth" and not slope.error <= max(_GOOD * abs(slope.value), 1e-9 * slope.scale):
         # Nothing clear within the surroundings: the function may vary slowly or be large.
         wider = Study(line, component, 2.0**12).slope()
-        if wider.kind == "smooth" and wider.error < slope.error:
+        consistent = abs(wider.value - slope.value) <= slope.error
+        if wider.kind == "smooth" and wider.error < slope.error and consistent:
             return wider
     return slope
 
@@ -116,7 +117,7 @@ class Study:
         """The verdict on this function."""
         if not math.isfinite(self.centre):
             return Slope(math.nan, math.inf, math.nan, kind="unknown")
-        right, left = _finite_tail(self.ahead), _finite_tail(self.behind)
+        right, left = _tail_where(np.isfinite(self.ahead)), _tail_where(np.isfinite(self.behind))
         if right >= _ENOUGH and left >= _ENOUGH:
             return self._central(min(right, left))
         if right >= _ENOUGH or left >= _ENOUGH:
@@ -132,6 +133,10 @@ class Study:
         left, right, kind = self._sides(count)
         if math.isinf(left) and left == right:
             return Slope(left, 0.0, float(steps[-1]), left, right, kind, self._scale())
+        if kind == "jump":
+            sides = [side for side in (left, right) if not math.isnan(side)]
+            value = sides[0] if len(sides) == 1 else math.nan
+            return Slope(value, math.nan, float(steps[-1]), left, right, kind, self._scale())
         return Slope(limit.value, limit.error, limit.step, left, right, kind, self._scale())
 
     def _sides(self, count: int) -> tuple[float, float, Kind]:
@@ -140,7 +145,10 @@ class Study:
         rises = [(self.ahead[-count:] - self.centre) / steps, (self.centre - self.behind[-count:]) / steps]
         roundings = [self._rounding(side[-count:]) for side in (self.ahead, self.behind)]
         jump = [jumps(steps, q, r) for q, r in zip(rises, roundings, strict=True)]
-        steep = [diverges(steps, q, r) for q, r in zip(rises, roundings, strict=True)]
+        # An error of the central value looks like a jump on both sides. It stays when the step vanishes.
+        bend = np.abs(self.ahead[-8:] / 2 + self.behind[-8:] / 2 - self.centre)
+        offset = float(np.median(bend))
+        steep = [diverges(steps, q, r + offset) for q, r in zip(rises, roundings, strict=True)]
         series = [extrapolate(steps, q, r, (1, 2, 3)) for q, r in zip(rises, roundings, strict=True)]
         right, left = [
             math.copysign(math.inf, q[-1]) if s else settle(one).value
@@ -187,10 +195,11 @@ class Study:
 
     def _drop_steps_without_information(self) -> None:
         """Forget the smallest steps if only rounding keeps the function from changing there."""
-        same = (self.ahead == self.centre) & (self.behind == self.centre)
-        count = len(same) if same.all() else int(np.argmin(same[::-1]))
-        if count == 0 or count >= len(same) - 3:
+        runs = [_tail_where(side == self.centre) for side in (self.ahead, self.behind)]
+        if min(runs) == 0 or min(runs) >= len(self.steps) - 3:
             return
+        # A stair may end close to x on one side; the other side shows how wide it is.
+        count = max(runs) if max(runs) < len(self.steps) - 3 else min(runs)
         flat = float(self.steps[-count])
         change = self._change_beyond(count)
         if change > 8 * self.line.eps * abs(self.centre):
@@ -209,17 +218,17 @@ class Study:
     def _is_staircase(self, flat: float) -> bool:
         """Whether the function is flat in other places too, at other heights: then it is rounded there."""
         heights, level = {self.centre}, 0
-        for where in (3.3, 5.7, -3.3, -5.7):
-            values = [float(self.line.at((where + d) * flat)[self.component]) for d in (-0.03, 0.0, 0.03)]
+        for where in (3.3, 5.7, 9.1, 14.3, -3.3, -5.7, -9.1, -14.3):
+            values = [float(self.line.at((where + d) * flat)[self.component]) for d in (-1e-3, 0.0, 1e-3)]
             level += values[0] == values[1] == values[2]
             heights.add(values[1])
-        return level >= 3 and len(heights) >= 4
+        return level >= 6 and len(heights) >= 3
 
 
-def _finite_tail(values: Floats) -> int:
-    """How many of the smallest steps have finite values."""
-    bad = np.flatnonzero(~np.isfinite(values))
-    return len(values) - (int(bad[-1]) + 1 if len(bad) else 0)
+def _tail_where(holds: Mask) -> int:
+    """For how many of the smallest steps, without a gap, something holds."""
+    broken = np.flatnonzero(~holds)
+    return len(holds) - (int(broken[-1]) + 1 if len(broken) else 0)
 
 
 def _kink(left: Series, right: Series) -> tuple[float, float] | None:

@@ -85,7 +85,7 @@ class Line:
             # x is tiny compared with its surroundings: two separate stretches.
             near = steps <= self.size * _TOP * 4
             steps = steps[near | (steps > top * 2.0**-24 / reach)]
-        exact = [self.exact(h) for h in steps.tolist() if h > 3 * self.quantum(h)]
+        exact = [self.exact(h) for h in steps.tolist() if h > 8 * self.quantum(h)]
         return np.array(sorted(set(exact), reverse=True))
 
     def guesses(self) -> list[float]:

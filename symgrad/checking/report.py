@@ -57,7 +57,7 @@ class Row:
     @property
     def is_direction(self) -> bool:
         """Whether this is a derivative along a random direction of all coordinates."""
-        return self.name.startswith("direction ")
+        return self.name.startswith("direction ") or " along direction " in self.name
 
     @property
     def abs_error(self) -> float:
@@ -190,7 +190,9 @@ class CheckReport:
 
 def _badness(row: Row) -> tuple[bool, float, float]:
     """Sorts coordinates, which can be looked up, before directions, then by error."""
-    return row.is_direction, -_sortable(row.abs_error), -_sortable(row.rel_error)
+    # Six digits: both modes of one coordinate, which differ by rounding, come in their given order.
+    error, relative = [float(f"{_sortable(e):.6e}") for e in (row.abs_error, row.rel_error)]
+    return row.is_direction, -error, -relative
 
 
 def _sortable(number: float) -> float:

@@ -12,7 +12,7 @@ from .finite_difference import Glance, Slope, glance, slope_of
 from .line import Floats, Line, random_weights, sample
 from .problem import Problem, Tangent, is_python, quietly, symmetric
 from .report import Row
-from .verdict import Tolerance, Verdict, accepts, judge
+from .verdict import Tolerance, Verdict, accepts, judge, sizes_among
 
 _SEED = 5
 _SAMPLE = 256
@@ -71,6 +71,7 @@ class Survey:
         self.gradient = None
         if reverse is not None and "reverse" in modes:
             self.gradient = problem.vector(problem.call(reverse, problem.given))
+        self._sizes = None if self.gradient is None else sizes_among(self.gradient, problem.scales())
         self._patience = _CLOSE_LOOKS_AT_MISMATCHES
         self._hint = 0.0
         self._kinks: set[int] = set()
@@ -117,18 +118,12 @@ class Survey:
 
         leaf, _ = problem.place(coordinate)
         analytic = self._analytic(axis)
-        tolerance = self._tolerance(problem.dtypes[leaf], leaf, analytic)
+        largest = float(np.max(np.abs(analytic))) if self._sizes is None else float(self._sizes[coordinate])
+        tolerance = Tolerance.of(largest, problem.dtypes[leaf])
         outcomes = self._compare(line(), analytic, tolerance, axis)
         if not all(o.smooth for o in outcomes):
             self._kinks.add(coordinate)
         return self._rows(problem.name(coordinate), analytic, outcomes, line)
-
-    def _tolerance(self, dtype: Any, leaf: int, analytic: Floats) -> Tolerance:
-        entries = analytic
-        if self.gradient is not None:
-            start, stop = self.problem.offsets[leaf : leaf + 2]
-            entries = self.gradient[start:stop]
-        return Tolerance.of(entries, dtype)
 
     def _analytic(self, direction: Floats) -> Floats:
         """Derivative along a direction, one value a mode."""
@@ -168,7 +163,7 @@ class Survey:
             for step in self._steps(line):
                 look = glance(line, step)
                 flat &= bool(look.flat[0])
-                if accepts(look, analytic, tolerance).all():
+                if accepts(look, analytic, [tolerance] * len(analytic)).all():
                     return [Outcome.at_a_glance(look)] * len(analytic)
             # A function may be flat at small steps because of rounding; flat at all of them, it is constant.
             if look is not None and flat and not np.any(analytic):
@@ -222,8 +217,9 @@ class Survey:
 
         analytic = self._analytic(direction)
         # The terms of the sum round, not only their total.
-        terms = analytic if self.gradient is None else self.gradient * direction
-        tolerance = Tolerance.of(terms, self._dtype)
+        moving = direction != 0
+        terms = analytic if self.gradient is None else self.gradient[moving] * direction[moving]
+        tolerance = Tolerance.of(float(np.max(np.abs(terms))), self._dtype)
         return analytic, self._compare(line(), analytic, tolerance, direction), line
 
     def _locate(self, direction: Floats) -> int | None:
@@ -278,13 +274,17 @@ class Survey:
     ) -> list[Row]:
         problem = self.problem
         analytic = problem.vector(second(problem.as_tangents(direction)))
-        outcomes = self._compare_all(make(), analytic, Tolerance.of(analytic, self._dtype))
+        sizes = sizes_among(analytic, problem.scales())
+        tolerances = [Tolerance.of(size, self._dtype) for size in sizes.tolist()]
+        outcomes = self._compare_all(make(), analytic, tolerances)
         return [
             Row(f"{problem.name(i)} along {name}", "second", float(analytic[i]), *found[:5], _curve(make, i))
             for i, found in sorted(outcomes.items())
         ]
 
-    def _compare_all(self, line: Line, analytic: Floats, tolerance: Tolerance) -> dict[int, Outcome]:
+    def _compare_all(
+        self, line: Line, analytic: Floats, tolerances: Sequence[Tolerance]
+    ) -> dict[int, Outcome]:
         """Outcomes for the functions that share a line, by their number."""
         pending = np.arange(len(analytic)) if len(analytic) <= self.limit else self._coordinates()
         outcomes: dict[int, Outcome] = {}
@@ -292,7 +292,7 @@ class Survey:
         for step in [] if self.method == "central" else self._steps(line):
             look = glance(line, step)
             flat &= look.flat
-            good = accepts(look, analytic, tolerance)[pending]
+            good = accepts(look, analytic, tolerances)[pending]
             outcomes |= {i: Outcome.at_a_glance(look, i) for i in pending[good].tolist()}
             pending = pending[~good]
             if len(pending) == 0:
@@ -301,7 +301,7 @@ class Survey:
             if flat[i] and self.method != "central":
                 outcomes[i] = Outcome.at_a_glance(look, i)
             else:
-                outcomes[i] = Outcome.closely(slope_of(line, i), float(analytic[i]), tolerance)
+                outcomes[i] = Outcome.closely(slope_of(line, i), float(analytic[i]), tolerances[i])
         return outcomes
 
     # ---------------------------------------------------------------- explanations

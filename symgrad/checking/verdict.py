@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ class Tolerance:
     absolute
         Rounding that large entries may leave in small ones.
     largest
-        Largest entry of the derivative, to tell negligible ones.
+        What counts as a large entry, to tell negligible ones.
     """
 
     relative: float
@@ -43,24 +44,37 @@ class Tolerance:
     largest: float
 
     @classmethod
-    def of(cls, derivative: Floats, dtype: Any) -> Tolerance:
-        """For a derivative that was computed in ``dtype``."""
+    def of(cls, largest: float, dtype: Any) -> Tolerance:
+        """For a derivative that was computed in ``dtype``, among entries of this size."""
         eps = float(np.finfo(dtype).eps)
-        finite = np.abs(derivative[np.isfinite(derivative)])
-        largest = float(finite.max()) if finite.size else 0.0
         return cls(max(RELATIVE, min(1e3 * eps, 3e-2)), 8 * eps * largest, largest)
 
 
-def accepts(look: Glance, analytic: Floats, tolerance: Tolerance) -> Mask:
+def sizes_among(derivative: Floats, scales: Floats) -> Floats:
+    """The size of large entries, as seen from each entry of a gradient.
+
+    Coordinates may have different units: an entry is compared with others as such and in terms of the sizes
+    of the coordinates, whichever forgives less.
+    """
+    magnitudes = np.where(np.isfinite(derivative), np.abs(derivative), 0.0)
+    if not magnitudes.size:
+        return magnitudes
+    with np.errstate(over="ignore"):
+        weighted = np.max(magnitudes * scales) / scales
+    return np.asarray(np.minimum(np.max(magnitudes), weighted))
+
+
+def accepts(look: Glance, analytic: Floats, tolerances: Sequence[Tolerance]) -> Mask:
     """Where four evaluations suffice to believe an analytic derivative; the others deserve a closer look."""
     size = np.maximum(np.abs(analytic), np.abs(look.value))
+    relative, absolute, largest = np.array([(t.relative, t.absolute, t.largest) for t in tolerances]).T
     with np.errstate(invalid="ignore"):
         gap = np.abs(analytic - look.value)
-        close = gap <= tolerance.relative * size + tolerance.absolute + _SAFETY * look.rounding
+        close = gap <= relative * size + absolute + _SAFETY * look.rounding
         # Either the numbers are sharp, or both are zero for all one can see.
-        scale = np.maximum(look.scale, tolerance.largest)
+        scale = np.maximum(look.scale, largest)
         sharp = (look.error <= _CERTAIN * size) | (look.error + size <= _NEGLIGIBLE_AT_A_GLANCE * scale)
-    return np.asarray(look.smooth & close & sharp & ~look.flat)
+    return np.asarray(look.smooth & close & sharp & ~look.flat & np.isfinite(analytic))
 
 
 def judge(slope: Slope, analytic: float, tolerance: Tolerance) -> tuple[Verdict, str]:
@@ -84,7 +98,7 @@ def judge(slope: Slope, analytic: float, tolerance: Tolerance) -> tuple[Verdict,
         slack += 1e-12 * slope.scale
     if not abs(analytic - slope.value) <= slack:
         return "mismatch", remark
-    if resolved or slope.error + size <= negligible:
+    if resolved or slope.error + size <= negligible or size == 0:
         return "ok", remark
     return "unreliable", "finite differences cannot resolve this derivative"
 
