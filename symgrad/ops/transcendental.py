@@ -111,10 +111,18 @@ arctan2 = elementwise(
 
 def _softmax_weight(x: Expr, y: Expr) -> Expr:
     """exp(x) / (exp(x) + exp(y)): one half at equal infinities, 0 where both are -inf."""
+    if _above_bottom(x) or _above_bottom(y):
+        # With a constant in it, as in log(1 + exp(x)), none of the special cases can arise.
+        return expit(subtract(x, y))
     # Only equal infinities have no difference; equal finite values have one, and its slope counts.
     apart = logical_or(not_equal(x, y), isfinite(x))
     weight = expit(keep(apart, subtract(x, y)))
     return keep(not_equal(logaddexp(x, y), -math.inf), weight)
+
+
+def _above_bottom(x: Expr) -> bool:
+    value = x.value
+    return value is not None and bool(np.isfinite(value).all())
 
 
 logaddexp = elementwise(

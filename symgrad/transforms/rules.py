@@ -208,6 +208,8 @@ EXACT_RULES: list[Rule] = [
     _exact("c | c", "c", "c | c", "c | ~c"),
     _exact("c & True", "c", "c & True", "c & ~c"),
     _exact("c | False", "c", "c | False", "c | ~c"),
+    _exact("c & False", "False", "c & False", "c & ~c"),
+    _exact("c | True", "True", "c | True", "c | ~c"),
     _exact("reshape(x)", _reshape_same, ""),
     _exact("reshape(x)", _reshape_reshape, "", operand="reshape"),
     _exact("transpose(x)", _transpose_same, ""),
