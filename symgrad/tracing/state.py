@@ -14,7 +14,7 @@ from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
 from ..errors import TraceError
-from ..ops.define import FUNCTIONS
+from ..ops.define import cast
 from ..ops.evaluate import evaluate
 from ..ops.selection import as_condition
 from ..ops.shaping import reshape
@@ -70,7 +70,7 @@ class Trace:
         if not self._has_data:
             raise TraceError(
                 "the function takes a decision that depends on data, and there are none here.\n"
-                "  Give example arrays and numbers instead of sg.Spec; the path they take is then the one shown."
+                "  Give example arrays and numbers instead of sg.Spec; the path they take is shown then."
             )
         outcome = self._outcome(question, integer)
         self._decided[question.id] = outcome
@@ -155,14 +155,16 @@ class Trace:
                 "the value of an argument is needed while tracing, and there are no data.\n"
                 "  Give example arrays and numbers instead of sg.Spec."
             )
-        return evaluate(node.op, [self._values[a.id] for a in node.args], [a.aval for a in node.args], dict(node.params))
+        return evaluate(
+            node.op, [self._values[a.id] for a in node.args], [a.aval for a in node.args], dict(node.params)
+        )
 
 
 def _question(expr: Expr, integer: bool) -> Expr:
     """What a decision asks: a rank-0 bool, or a rank-0 int64."""
     if expr.shape:
         expr = reshape(expr, shape=())
-    return FUNCTIONS["astype"](expr, np.int64) if integer else as_condition(expr)  # type: ignore[no-any-return]
+    return cast(expr, np.int64) if integer else as_condition(expr)
 
 
 class _State(threading.local):
