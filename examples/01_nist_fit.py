@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -143,10 +144,7 @@ def show_formulas(loss: Callable[..., float], ref: Reference) -> None:
 
 def show_check(loss: Callable[..., float], ref: Reference) -> None:
     """Print how the exact derivatives compare with finite differences at start 2."""
-
-    def of_parameters(*b: float) -> float:
-        return loss(*b, ref.x, ref.y)
-
+    of_parameters = partial(loss, x=ref.x, y=ref.y)
     print("\n  compared with finite differences, at start 2")
     print_indented(str(sg.check_grads(of_parameters, tuple(ref.starts[2]), order=1)))
 

@@ -54,6 +54,7 @@ NAMES_ALLOWED_IN = {
     "core/expr.py",
     "tracing/protocol.py",
     "tracing/tracer.py",
+    "tracing/writing.py",
     "transforms/rewrite.py",
     "transforms/rules.py",
 }
