@@ -230,7 +230,8 @@ class Chunks:
         if len(chunks) == 1:
             return [[]], _function(f"int {self.symbol}{_ARGUMENTS}", bodies[0])
         several = sum([chunk.weight for chunk in chunks]) > UNIT
-        attribute = "__attribute__((noinline, visibility(\"hidden\")))" if several else "__attribute__((noinline))"
+        hidden = ', visibility("hidden")' if several else ""
+        attribute = f"__attribute__((noinline{hidden}))"
         units: list[list[str]] = [[]]
         weight = 0
         calls = []

@@ -9,7 +9,9 @@ from typing import Final, NamedTuple
 from .render import render
 
 _USED: Final = re.compile(r"\bsg_[a-z0-9_]+")
-_DEFINED: Final = re.compile(r"^static inline [^(]*?\b\*?(sg_[a-z0-9_]+)\(|^\} (sg_[a-z0-9_]+);", re.MULTILINE)
+_DEFINED: Final = re.compile(
+    r"^static inline [^(]*?\b\*?(sg_[a-z0-9_]+)\(|^\} (sg_[a-z0-9_]+);", re.MULTILINE
+)
 _INTEGERS: Final = {
     "i64": ("int64_t", "uint64_t"), "i32": ("int32_t", "uint32_t"), "i16": ("int16_t", "uint32_t"),
     "i8": ("int8_t", "uint32_t"), "u64": ("uint64_t", "uint64_t"), "u32": ("uint32_t", "uint32_t"),
@@ -54,7 +56,8 @@ def helpers_for(texts: list[str]) -> str:
 def _helper(name: str) -> _Helper | None:
     """The helper of that name, None for names that are none: those of the code itself."""
     number = re.search(r"_([iu](?:64|32|16|8))$", name)
-    families = [("c_convert.h.j2", ""), *(("c_real.h.j2", f) for f in _REALS), *(("c_lines.h.j2", f) for f in _REALS),
+    families = [("c_convert.h.j2", ""),
+                *(("c_real.h.j2", f) for f in _REALS), *(("c_lines.h.j2", f) for f in _REALS),
                 *(("c_matrix.h.j2", f) for f in _REALS)]  # fmt: skip
     if number is not None:
         families = [*families, ("c_integer.h.j2", number[1]), ("c_lines.h.j2", number[1])]
@@ -69,7 +72,9 @@ def _helper(name: str) -> _Helper | None:
 def _family(template: str, variant: str) -> dict[str, _Helper]:
     """All helpers of one template, filled for one type."""
     if variant in _REALS:
-        text = render(template, T=_REALS[variant], U=_REALS[variant], f=variant, s=variant, signed=True, real=True)
+        text = render(
+            template, T=_REALS[variant], U=_REALS[variant], f=variant, s=variant, signed=True, real=True
+        )
     else:
         t, u = _INTEGERS[variant]
         text = render(template, T=t, U=u, f="", s=f"_{variant}", signed=variant[0] == "i", real=False)

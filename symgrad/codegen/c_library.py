@@ -70,7 +70,9 @@ class Library:
         """The C statements of a call."""
         writer = WRITERS.get(call.node.op)
         if writer is None:
-            raise UnsupportedOperationError(f"{call.node.op.name} has no C form; the NumPy backend computes it")
+            raise UnsupportedOperationError(
+                f"{call.node.op.name} has no C form; the NumPy backend computes it"
+            )
         return writer(self, call, context)
 
 
@@ -123,7 +125,7 @@ def _argsort(library: Library, call: Call, context: Context) -> Lines:
 
 
 def _batched(call: Call, context: Context, core: list[int], body: Callable[[list[str]], Lines]) -> Lines:
-    """Loops over the leading axes, broadcast; ``core`` is how many trailing axes each operand and the result keep."""
+    """Loops over the leading axes, broadcast; ``core`` is how many last axes operands and result keep."""
     shapes = [a.shape for a in call.node.args]
     names = _names(call, context)
     rank = call.node.ndim - core[-1]
@@ -172,10 +174,8 @@ def _product(library: Library, call: Call, context: Context, at: list[str], m: i
         library.routines.add(f"{letter}gemm")
         context.uses.add("in")
         lda, ldb = (m if trans_a else k), (k if trans_b else n)
-        return [
-            f"sg_{letter}gemm(in[{library.table_position}], {trans_a}, {trans_b}, {m}, {n}, {k}, 1, {a}, {lda}, "
-            f"{b}, {ldb}, 0, {c}, {n});"
-        ]
+        operands = f"{trans_a}, {trans_b}, {m}, {n}, {k}, 1, {a}, {lda}, {b}, {ldb}"
+        return [f"sg_{letter}gemm(in[{library.table_position}], {operands}, 0, {c}, {n});"]
     if letter and k and (m == 1) != (n == 1) and m * n * k >= GEMV_FROM and library.blas(f"{letter}gemv"):
         library.routines.add(f"{letter}gemv")
         context.uses.add("in")
@@ -195,10 +195,8 @@ def _matrix_vector(
         matrix, vector, trans, rows, columns = b, a, 1 - trans_b, n, k
     if trans:
         rows, columns = columns, rows
-    return (
-        f"sg_{letter}gemv(in[{library.table_position}], {trans}, {rows}, {columns}, 1, {matrix}, {columns}, {vector}, 1, "
-        f"0, {c}, 1);"
-    )
+    operands = f"{trans}, {rows}, {columns}, 1, {matrix}, {columns}, {vector}"
+    return f"sg_{letter}gemv(in[{library.table_position}], {operands}, 1, 0, {c}, 1);"
 
 
 # ------------------------------------------------------------------------------------------ linear algebra
@@ -219,7 +217,8 @@ def _solve(library: Library, call: Call, context: Context) -> Lines:
     context.uses.add("fail")
     f = _suffix(call)
     return _batched(
-        call, context, [2, 2, 2], lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, {at[1]}, {at[2]}, {lu}, {row}, {n}, {m});"]
+        call, context, [2, 2, 2],
+        lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, {at[1]}, {at[2]}, {lu}, {row}, {n}, {m});"]
     )
 
 
@@ -229,7 +228,8 @@ def _inv(library: Library, call: Call, context: Context) -> Lines:
     context.uses.add("fail")
     f = _suffix(call)
     return _batched(
-        call, context, [2, 2], lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, NULL, {at[1]}, {lu}, {row}, {n}, {n});"]
+        call, context, [2, 2],
+        lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, NULL, {at[1]}, {lu}, {row}, {n}, {n});"]
     )
 
 

@@ -1,11 +1,13 @@
 """C loops, and reductions in them that are vectorised and lose no accuracy.
 
 The compiler may not reorder floating-point sums, so the order is written out: the innermost loop adds to
-`LANES` partial sums by turns, these are added pairwise, and so are the sums of blocks and of outer iterations.
+`LANES` partial sums by turns, these are added pairwise, and so are the sums of blocks and of outer
+iterations.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
@@ -182,15 +184,18 @@ def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
 
 
 def _strips(
-    sums: list[_Sum], body: Lines, i: str, bounds: tuple[str, str], strip: str, lanes: int, extent: int, indent: str
+    sums: list[_Sum], body: Lines, i: str, bounds: tuple[str, str], strip: str, lanes: int, extent: int,
+    indent: str
 ) -> Lines:
     """The loops over strips and lanes."""
     origin, end = bounds
     inner = indent + _STEP
 
     def lane_loop(base: str, count: str, at: str) -> Lines:
+        used = any(re.search(rf"\b{i}\b", text) for text in body)
         return [
-            f"{at}for (long lane = 0; lane < {count}; ++lane) {{", f"{at}    const long {i} = {base} + lane;",
+            f"{at}for (long lane = 0; lane < {count}; ++lane) {{",
+            *([f"{at}    const long {i} = {'lane' if base == '0' else f'{base} + lane'};"] if used else []),
             *[f"{at}    {text}" for text in body], *[f"{at}    {s.combined(f'{s.acc}[lane]')}" for s in sums],
             f"{at}}}",
         ]  # fmt: skip

@@ -128,10 +128,12 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
         fast = vector_prototypes([*texts, helpers]) if vector_math and tier == "vector" else ""
         units.append(
             render(
-                "c_kernel.c.j2", title=c_text.comment_text(program.name), notes=_notes(program) if last else [],
+                "c_kernel.c.j2", title=c_text.comment_text(program.name),
+                notes=_notes(program) if last else [],
                 includes=_INCLUDES, helpers=fast + prelude + helpers,
                 tables=[_table(b) for b in program.tables if any(b.name in text for text in texts)],
-                prototypes=chunks.prototypes if len(chunks.units) > 1 else [], functions=functions, kernel=kernel,
+                prototypes=chunks.prototypes if len(chunks.units) > 1 else [], functions=functions,
+                kernel=kernel,
                 symbol=symbol, workspace_bytes=chunks.workspace_bytes,
             )
         )  # fmt: skip
@@ -162,7 +164,9 @@ def _notes(program: Program) -> list[str]:
     """What the arguments are, for the head of the source."""
     lines = []
     position = 0
-    for role, buffers in (("", program.inputs), (" (captured)", program.captures), (" (constant)", program.constants)):
+    for role, buffers in (
+        ("", program.inputs), (" (captured)", program.captures), (" (constant)", program.constants)
+    ):
         for buffer in buffers:
             lines.append(f"in[{position}]: {_described(buffer)}{role}")
             position += 1

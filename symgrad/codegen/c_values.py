@@ -28,8 +28,8 @@ class Context:
     used
         Buffers whose pointers the statements need, by identity of the storage.
     uses
-        Which of the kernel's arguments are needed (``"in"``, ``"out"``, ``"workspace"``), also by blocks inside;
-        ``"fail"`` where a statement may set ``sg_fail``.
+        Which of the kernel's arguments are needed (``"in"``, ``"out"``, ``"workspace"``), also by blocks
+        inside; ``"fail"`` where a statement may set ``sg_fail``.
     """
 
     def __init__(self, names: c_text.Names, around: Context | None = None) -> None:

@@ -17,7 +17,8 @@ from .toolchain import find_toolchain
 _FUNCTIONS: Final = {
     name: arguments
     for arguments, names in (
-        (1, "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc cbrt"),
+        (1, "exp exp2 expm1 log log2 log10 log1p erf erfc cbrt"),
+        (1, "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"),
         (2, "pow atan2 hypot"),
     )
     for name in names.split()
@@ -68,5 +69,7 @@ def vector_prototypes(texts: list[str]) -> str:
         if _has(function, suffix):
             kind = "float" if suffix else "double"
             arguments = ", ".join([kind] * _FUNCTIONS[function])
-            lines.append(f'__attribute__((simd("notinbranch"), const)) {kind} {function}{suffix}({arguments});\n')
+            lines.append(
+                f'__attribute__((simd("notinbranch"), const)) {kind} {function}{suffix}({arguments});\n'
+            )
     return "".join(lines) + "\n" if lines else ""

@@ -7,8 +7,8 @@ that joins axes) it is a `Flat`.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 from .program import Index
 
@@ -16,7 +16,8 @@ Shape = tuple[int, ...]
 ZERO: Index = (0, ())
 
 
-class Flat(NamedTuple):
+@dataclass(frozen=True)
+class Flat:
     """The position in C order, where positions along the single axes are not known."""
 
     index: Index
@@ -82,7 +83,7 @@ def broadcast_map(where: Map, shape: Shape, wide: Shape) -> Map:
 
 @lru_cache(maxsize=4096)
 def reshape_plan(old: Shape, new: Shape) -> tuple[tuple[tuple[int, int], ...], ...] | None:
-    """For each old axis the new axes that make it up, with strides; None where an old axis is not made up so."""
+    """For each old axis the new axes that make it up, with strides; None where there are none."""
     plan: list[tuple[tuple[int, int], ...]] = []
     wide = [(k, n) for k, n in enumerate(new) if n != 1]
     at = 0
@@ -125,4 +126,6 @@ def transpose_map(where: Map, axes: tuple[int, ...]) -> Map:
 def slice_map(where: Map, starts: Shape, steps: Shape) -> Map:
     """The map of the operand of a slice."""
     assert not isinstance(where, Flat)
-    return tuple([scaled(index, step, start) for index, start, step in zip(where, starts, steps, strict=True)])
+    return tuple(
+        [scaled(index, step, start) for index, start, step in zip(where, starts, steps, strict=True)]
+    )

@@ -1,4 +1,4 @@
-"""From users to operands: which element of which node is needed in which loops, and what goes through memory."""
+"""From users to operands: which element of which node is needed in which loops, and what is stored."""
 
 from __future__ import annotations
 
@@ -15,23 +15,8 @@ from . import affine
 from .affine import ZERO, Map
 from .program import Buffer, Call, Chain, Effect, Index, Reduction, Value
 from .schedule import Schedule, Time, lifted
-from .structure import (
-    CALL,
-    CONCAT,
-    EMPTY,
-    EW,
-    EXPENSIVE,
-    GATHER,
-    LEAF,
-    LITERAL,
-    PUT,
-    REDUCE,
-    SCATTER,
-    TABLE,
-    VIEW,
-    Domain,
-    Structure,
-)  # fmt: skip
+from .kinds import CALL, CONCAT, EMPTY, EW, EXPENSIVE, GATHER, LEAF, LITERAL, PAD, PUT, REDUCE, SCATTER, TABLE, VIEW
+from .structure import Domain, Structure
 
 Key = tuple[Chain, Map]
 
@@ -160,7 +145,9 @@ class Demand:
         facts = self.facts
         value = self._scalars[k]
         if facts.forced[k] and kind not in (CALL, CONCAT, SCATTER, PUT, LEAF, TABLE):
-            self._effect("store", k, (), self.buffer(k), value=self.request(k, (), (ZERO,) * facts.nodes[k].ndim))
+            self._effect(
+                "store", k, (), self.buffer(k), value=self.request(k, (), (ZERO,) * facts.nodes[k].ndim)
+            )
             value = self._scalars[k]
         if kind == EW:
             if value is not None:
@@ -257,12 +244,17 @@ class Demand:
                 value.kind = "apply"
                 for a in facts.args[k]:
                     operand = facts.nodes[a]
-                    at = where if operand.shape == node.shape else affine.broadcast_map(where, operand.shape, node.shape)
+                    at = (
+                        where if operand.shape == node.shape
+                        else affine.broadcast_map(where, operand.shape, node.shape)
+                    )
                     value.args.append(self.request(a, chain, at))
             elif kind == LITERAL:
                 value.kind = "literal"
             elif kind == GATHER:
                 self._gather(k, chain, where, value)
+            elif kind == PAD:
+                self._padded(k, chain, where, value)
             elif kind == REDUCE and facts.kind[facts.args[k][0]] == EMPTY:
                 value.kind = "literal"
             elif kind == REDUCE and self.schedule.looped[k]:
@@ -278,6 +270,38 @@ class Demand:
         # Inline reductions are only ever wanted at their own loops, one variable an axis.
         assert len(chain) == self.facts.depth[k], where
         return chain
+
+    def _padded(self, k: int, chain: Chain, where: Map, value: Value) -> None:
+        """An element of an array in zeros: the loops were divided so that it is inside or outside for all of them."""
+        assert not isinstance(where, affine.Flat)
+        node = self.facts.nodes[k]
+        inner: list[Index] = []
+        for index, start, n in zip(where, node.param("starts"), node.args[0].shape, strict=True):
+            low, high = _range_of(index, chain)
+            if high < start or low >= start + n:
+                value.kind = "literal"
+                return
+            if low < start or high >= start + n:
+                raise AssertionError(f"the loops of {node!r} are not divided at its borders")
+            inner.append(affine.scaled(index, 1, -start) if n > 1 else ZERO)
+        value.kind = "alias"
+        value.args = [self.request(self.facts.args[k][0], chain, tuple(inner))]
+
+    def _cells(self, k: int, chain: Chain) -> list[Chain]:
+        """The loops of a node divided at the borders of the padded operands that they see."""
+        facts = self.facts
+        if not facts.pads[k]:
+            return [chain]
+        cuts = [{0, n} for _, (_, n) in chain]
+        for p in facts.pads[k]:
+            node = facts.nodes[p]
+            for d, axis in enumerate(facts.domain[p].axes):
+                if axis >= 0:
+                    start = node.param("starts")[d]
+                    cuts[axis] |= {start, start + node.args[0].shape[d]}
+        ranges = [list(itertools.pairwise(sorted(c))) for c in cuts]
+        labels = [label for label, _ in chain]
+        return [tuple(zip(labels, cell, strict=True)) for cell in itertools.product(*ranges)]
 
     def _fold(self, k: int, chain: Chain, where: Map, value: Value) -> None:
         """A reduction over unrolled axes only."""
@@ -325,7 +349,9 @@ class Demand:
         value.kind = "gather"
         value.buffer = self.buffer(facts.stored_operand(data, False)[0])
         value.index, value.picks = self._picks(facts.nodes[k], facts.nodes[data].shape, indices, where)
-        value.args = [self.request(a, chain, at) for a, at in zip(indices, self._index_maps(k, where), strict=True)]
+        value.args = [
+            self.request(a, chain, at) for a, at in zip(indices, self._index_maps(k, where), strict=True)
+        ]
         if not value.chain and not chain:
             value.label = self.schedule.complete[data]
 
@@ -370,17 +396,19 @@ class Demand:
         return effect
 
     def _store_all(
-        self, k: int, buffer: Buffer, when: Time, shape: tuple[int, ...], starts: Any = None, steps: Any = None
+        self, k: int, buffer: Buffer, when: Time, shape: tuple[int, ...], starts: Any = None,
+        steps: Any = None
     ) -> None:
         """Write all elements of a node into a buffer of ``shape``, at a slice of it if one is given."""
         facts = self.facts
-        chain = chain_at(when, facts.domain[k])
+        cells = self._cells(k, chain_at(when, facts.domain[k]))
         for where in identity_maps(facts.nodes[k].shape, facts.domain[k]):
             target = where if starts is None else affine.slice_map(where, starts, steps)
-            effect = self._effect("store", k, chain, buffer, affine.position(target, shape))
-            effect.value = self.request(k, chain, where)
-            if not chain:
-                effect.label = when[0]
+            for chain in cells:
+                effect = self._effect("store", k, chain, buffer, affine.position(target, shape))
+                effect.value = self.request(k, chain, where)
+                if not chain:
+                    effect.label = when[0]
 
     def _reduce_to_memory(self, k: int) -> None:
         facts = self.facts
@@ -454,7 +482,9 @@ class Demand:
         for where in identity_maps(facts.nodes[source].shape, facts.domain[source]):
             effect = self._effect("scatter", k, chain, self.buffer(k))
             effect.index, effect.picks = self._picks(node, node.shape, indices, where)
-            effect.args = [self.request(a, chain, at) for a, at in zip(indices, self._index_maps(k, where), strict=True)]
+            effect.args = [
+                self.request(a, chain, at) for a, at in zip(indices, self._index_maps(k, where), strict=True)
+            ]
             effect.value = self.request(source, chain, where)
             if not chain:
                 effect.label = when[0]
@@ -468,6 +498,15 @@ class Demand:
             call.operands.append(self.buffer(stored))
             call.transposed.append(transposed)
         self.calls.append(call)
+
+
+def _range_of(index: Index, chain: Chain) -> tuple[int, int]:
+    """The least and the greatest value of an index in the loops of a chain."""
+    low = high = index[0]
+    for axis, c in index[1]:
+        first, last = chain[axis][1][0] * c, (chain[axis][1][1] - 1) * c
+        low, high = low + min(first, last), high + max(first, last)
+    return low, high
 
 
 def view_map(node: Expr, where: Map) -> Map:

@@ -15,8 +15,8 @@ def aligned(nbytes: int) -> int:
 def plan(buffers: Sequence[Buffer]) -> int:
     """Give each buffer an offset, so that those alive together do not overlap; return the bytes needed.
 
-    Buffers are taken in the order in which they are first written, each into the lowest gap that is wide enough
-    (first fit), so the result does not depend on anything but the program.
+    Buffers are taken in the order in which they are first written, each into the lowest gap that is wide
+    enough (first fit), so the result does not depend on anything but the program.
     """
     total = 0
     placed: list[Buffer] = []

@@ -1,7 +1,8 @@
 """Copies in another order for loops that read or update short rows many times.
 
-Where a loop over j takes x[3*j], x[3*j + 1], x[3*j + 2] and an outer loop repeats that, the three columns are laid
-one behind the other first: vector instructions want neighbours. The same goes for sums that are kept in memory.
+Where a loop over j takes x[3*j], x[3*j + 1], x[3*j + 2] and an outer loop repeats that, the three columns are
+laid one behind the other first: vector instructions want neighbours. The same goes for sums that are kept in
+memory.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _uses(loop: Loop) -> dict[int, list[_Use]]:
     pending: list[tuple[Loop, tuple[int, ...]]] = [(loop, (loop.extent,))]
     while pending:
         inner, extents = pending.pop()
-        for item in (*inner.scope.values, *inner.scope.effects):
+        items: list[Value | Effect] = [*inner.scope.values, *inner.scope.effects]
+        for item in items:
             if item.buffer is not None:
                 found.setdefault(id(item.buffer), []).append(_Use(item, extents))
         pending.extend((deeper, (*extents, deeper.extent)) for deeper in inner.scope.loops)

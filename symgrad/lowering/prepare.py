@@ -1,4 +1,4 @@
-"""Rewriting products of vectors, and small ones of matrices and vectors, as sums that fuse with what is around."""
+"""Rewriting products of vectors, and small ones of matrices, as sums that fuse with what is around."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The Program: a tree of loops over scalar expressions, calls of library routines, and planned memory.
 
 Everything is a `Scope`: the program itself is the one outside all loops. A scope holds values (scalar
-expressions), effects (stores) and loops, each with a label. Labels are the order: whatever has a smaller label
-runs first, values and effects have even labels, loops and calls odd ones, and what shares an odd label is
-independent of each other.
+expressions), effects (stores) and loops, each with a label. Labels are the order: whatever has a smaller
+label runs first, values and effects have even labels, loops and calls odd ones, and what shares an odd label
+is independent of each other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "array", "born", "dies", "dtype", "host", "kind", "name", "nbytes", "node", "offset", "position", "shape",
+        "array", "born", "dies", "dtype", "host", "kind", "name", "nbytes", "node", "offset", "position",
+        "shape",
         "size",
     )  # fmt: skip
 
@@ -79,9 +80,9 @@ class Value:
     Attributes
     ----------
     kind
-        ``"apply"`` (an element-wise op on ``args``), ``"load"`` (an element of ``buffer``), ``"gather"`` (a load
-        at a position computed from ``args``), ``"fold"`` (``args`` combined by a reduction), ``"reduced"`` (what
-        a loop of the same scope accumulates) or ``"literal"``.
+        ``"apply"`` (an element-wise op on ``args``), ``"load"`` (an element of ``buffer``), ``"gather"`` (a
+        load at a position computed from ``args``), ``"fold"`` (``args`` combined by a reduction),
+        ``"reduced"`` (what a loop of the same scope accumulates) or ``"literal"``.
     chain
         The loops around it.
     label
@@ -93,7 +94,8 @@ class Value:
     """
 
     __slots__ = (
-        "args", "buffer", "chain", "index", "kind", "label", "name", "node", "picks", "reduction", "seq", "uses",
+        "args", "buffer", "chain", "index", "kind", "label", "name", "node", "picks", "reduction", "seq",
+        "uses",
     )  # fmt: skip
 
     def __init__(self, node: Expr, chain: Chain, seq: int) -> None:
@@ -131,12 +133,13 @@ class Effect:
     ----------
     kind
         ``"store"``, ``"accumulate"`` (combine with what is there by ``op``), ``"scatter"`` (add at a position
-        computed from ``args``), ``"fill"`` (set the whole buffer to ``fill``), ``"pack"`` (copy ``source``, the
-        elements of rows of length ``row`` becoming columns) or ``"unpack"`` (the reverse).
+        computed from ``args``), ``"fill"`` (set the whole buffer to ``fill``), ``"pack"`` (copy ``source``,
+        the elements of rows of length ``row`` becoming columns) or ``"unpack"`` (the reverse).
     """
 
     __slots__ = (
-        "args", "buffer", "chain", "fill", "index", "kind", "label", "node", "op", "picks", "row", "seq", "source",
+        "args", "buffer", "chain", "fill", "index", "kind", "label", "node", "op", "picks", "row", "seq",
+        "source",
         "value",
     )  # fmt: skip
 
@@ -285,8 +288,8 @@ class Program:
     name
         Name of the traced function.
     inputs, captures, constants, outputs
-        Buffers of the caller: in this order they are the kernel's arguments. Constants written into the source
-        are in ``tables``.
+        Buffers of the caller: in this order they are the kernel's arguments. Constants written into the
+        source are in ``tables``.
     root
         The scope outside all loops.
     workspace

@@ -1,28 +1,15 @@
 """When everything runs: which reductions live inside the loops of their users, and the order of loops.
 
-Times are labels, see `program`: an int outside all loops, inside d loops a tuple of d odd labels of those loops
-and an even one within the innermost.
+Times are labels, see `program`: an int outside all loops, inside d loops a tuple of d odd labels of those
+loops and an even one within the innermost.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from .structure import (
-    CALL,
-    CONCAT,
-    EMPTY,
-    EW,
-    GATHER,
-    LEAF,
-    LITERAL,
-    PUT,
-    REDUCE,
-    SCATTER,
-    TABLE,
-    VIEW,
-    Structure,
-)
+from .kinds import CALL, CONCAT, EMPTY, EW, GATHER, LEAF, LITERAL, PAD, PUT, REDUCE, SCATTER, TABLE, VIEW
+from .structure import Structure
 
 Time = tuple[int, ...]
 
@@ -91,13 +78,13 @@ class Schedule:
                     continue
                 if kind in (CONCAT, CALL) or (kind == SCATTER and place == 0):
                     continue
-                if kind in (PUT, SCATTER, GATHER) or not facts.aligned(a, k) or (unaligned[k] and not stored):
+                if kind in (PUT, PAD, SCATTER, GATHER) or not facts.aligned(a, k) or (unaligned[k] and not stored):
                     unaligned[a] = True
                 else:
                     deepest[a] = max(deepest[a], depth[k], 0 if stored else deepest[k])
 
     def _choose_inline(self) -> None:
-        """A reduction stays inside if its users need it in deeper loops of the same nest, or if it is huge."""
+        """A reduction stays inside if users need it in deeper loops of the same nest, or if it is huge."""
         facts = self.facts
         for k, node in enumerate(facts.nodes):
             if facts.kind[k] != REDUCE or not self.looped[k] or not facts.depth[k] or self._unaligned[k]:
@@ -122,7 +109,7 @@ class Schedule:
                 time[k] = (latest,)
             elif kind in (LEAF, TABLE, LITERAL, EMPTY):
                 time[k] = lifted((0,), facts.depth[k])
-            elif kind in (EW, VIEW):
+            elif kind in (EW, VIEW, PAD):
                 self._place_elementwise(k)
             elif kind == GATHER:
                 latest = max([complete[a] for a in args])
@@ -138,7 +125,10 @@ class Schedule:
 
     def _place(self, k: int, when: Time, ready: int) -> None:
         self.time[k] = when
-        self.complete[k] = when[0] + 1 if self.facts.forced[k] and len(when) > 1 else max(ready, when[0] if len(when) == 1 else 0)
+        if self.facts.forced[k] and len(when) > 1:
+            self.complete[k] = when[0] + 1
+        else:
+            self.complete[k] = max(ready, when[0] if len(when) == 1 else 0)
 
     def _place_elementwise(self, k: int) -> None:
         facts = self.facts
@@ -153,7 +143,8 @@ class Schedule:
     def _seen_from(self, a: int, user: int, depth: int) -> Time:
         """When ``a`` is there in the loops of its user."""
         facts = self.facts
-        if facts.depth[a] and depth and facts.aligned(a, user):
+        divided = facts.pads[a] and facts.forced[a]
+        if facts.depth[a] and depth and not divided and facts.aligned(a, user):
             return lifted(self.time[a], depth)
         return lifted((self.complete[a],), depth)
 

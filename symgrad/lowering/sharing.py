@@ -1,4 +1,4 @@
-"""Less memory: rows instead of arrays inside outer loops, and results written over operands that end there."""
+"""Less memory: rows instead of arrays inside outer loops, and results written over dead operands."""
 
 from __future__ import annotations
 
@@ -76,14 +76,19 @@ def share(root: Scope, buffers: Sequence[Buffer], position: Callable[[Buffer], i
             ending.setdefault(buffer.dies, []).append(buffer)
     for new in buffers:
         for old in ending.get(new.born, []):
-            if old is not new and old.host is None and new.host is None and _fits(new, old):
-                if position(old) < position(new) and _in_step(uses(new), uses(old), new.born):
-                    _join(new, old)
-                    break
+            before = position(old) < position(new)
+            if before and _fits(new, old) and _in_step(uses(new), uses(old), new.born):
+                _join(new, old)
+                # What ends here can be taken over only once.
+                ending[new.born].remove(old)
+                break
 
 
 def _fits(new: Buffer, old: Buffer) -> bool:
-    return old.nbytes == new.nbytes and old.dtype == new.dtype and old.born < new.born
+    owner = old.storage
+    if owner.kind != "workspace" or owner.born >= new.born or owner is new:
+        return False
+    return owner.nbytes == new.nbytes and old.dtype == new.dtype and new.host is None
 
 
 def _in_step(new: Uses, old: Uses, label: int) -> bool:
@@ -95,7 +100,9 @@ def _in_step(new: Uses, old: Uses, label: int) -> bool:
         return False
     if any(a.item.kind not in ("load", "store") or not a.loops for a in both):
         return False
-    if any(a.loops[0] is not both[0].loops[0] for a in both) or not _are_one_row([a.item.index for a in both]):
+    if any(a.loops[0] is not both[0].loops[0] for a in both) or not _are_one_row(
+        [a.item.index for a in both]
+    ):
         return False
     # Every loop around an access must be named by its position: else it would be repeated.
     ranges = [loop.range for loop in both[0].loops]
@@ -113,8 +120,9 @@ def _are_one_row(indices: list[Index]) -> bool:
 
 
 def _join(new: Buffer, old: Buffer) -> None:
+    owner = old.storage
     if new.kind == "output":
-        old.host = new
+        owner.host = new
         return
-    new.host = old
-    old.dies = max(old.dies, new.dies)
+    new.host = owner
+    owner.dies = max(owner.dies, new.dies)

@@ -15,8 +15,9 @@ from ..ops.contraction import matmul
 from ..ops.indexing import gather, scatter_add
 from ..ops.shaping import broadcast_to, concatenate, put_slice, reshape, take_slice, transpose
 from . import affine
+from .kinds import CALL, CONCAT, EMPTY, EW, EXPENSIVE, GATHER, LEAF, LITERAL, PUT, REDUCE, SCATTER, TABLE, VIEW
+from .storing import settle
 
-LEAF, LITERAL, TABLE, EW, VIEW, REDUCE, CALL, CONCAT, GATHER, SCATTER, PUT, EMPTY = range(12)
 _BY_OP: Final = {
     reshape: VIEW, transpose: VIEW, broadcast_to: VIEW, take_slice: VIEW, concatenate: CONCAT, gather: GATHER,
     scatter_add: SCATTER, put_slice: PUT, INPUT: LEAF, CAPTURE: LEAF,
@@ -28,8 +29,6 @@ UNROLL_AXIS: Final = 4
 UNROLL_SIZE: Final = 9
 #: There must be so many iterations of other loops.
 UNROLL_INSIDE: Final = 16
-#: From this cost on a value is stored rather than computed again.
-EXPENSIVE: Final = 10
 
 
 class Domain(NamedTuple):
@@ -65,6 +64,9 @@ class Structure:
         True where the value must be in memory.
     flatable
         True where elements can be had by their position in C order.
+    pads
+        Zero-padded operands that are read through the loops of a node: where these change between the operand
+        and the zeros around it, the loops are divided.
     largest
         Elements of the largest array that the caller sees.
     """
@@ -90,6 +92,8 @@ class Structure:
         self._classify()
         for out in graph.outputs:
             self.forced[at[out.id]] = True
+        self.pads: list[tuple[int, ...]] = [()] * n
+        settle(self)
 
     # -------------------------------------------------------------------------------- shapes
 
@@ -192,8 +196,10 @@ class Structure:
         return self.nodes[k].op is matmul
 
     def stored_operand(self, a: int, may_transpose: bool) -> tuple[int, bool]:
-        """Whose memory a library routine reads for operand ``a``, and whether the last two axes are exchanged."""
-        transposed = may_transpose and self.nodes[a].op is transpose and _swaps_last(self.nodes[a].param("axes"))
+        """Whose memory a library routine reads for operand ``a``; whether its last two axes are exchanged."""
+        transposed = (
+            may_transpose and self.nodes[a].op is transpose and _swaps_last(self.nodes[a].param("axes"))
+        )
         if transposed:
             (a,) = self.args[a]
         while self.nodes[a].op is reshape:
@@ -205,13 +211,18 @@ class Structure:
         node = self.nodes[user]
         if node.op is transpose and self.domain[a].path != self.domain[user].path:
             return False
+        if node.op is put_slice:
+            return False
         if node.op is transpose or node.op is take_slice:
             return _same_order(node)
         inner, outer = self.domain[a], self.domain[user]
         if inner.path != outer.path[: len(inner.path)]:
             return False
         if node.op is reshape:
-            return _loop_axes(inner) == _loop_axes(outer) and _significant(self.nodes[a].shape) == _significant(node.shape)
+            return (
+                _loop_axes(inner) == _loop_axes(outer)
+                and _significant(self.nodes[a].shape) == _significant(node.shape)
+            )
         lead = len(outer.axes) - len(inner.axes)
         return all(axis == -1 or axis == outer.axes[k + lead] for k, axis in enumerate(inner.axes))
 
@@ -267,10 +278,11 @@ def _domain(shape: tuple[int, ...], unroll: bool) -> Domain:
         while first_unrolled > 1:
             n = shape[first_unrolled - 1]
             size *= n
-            if n > UNROLL_AXIS or size > UNROLL_SIZE or math.prod(shape[: first_unrolled - 1]) < UNROLL_INSIDE:
+            rest = math.prod(shape[: first_unrolled - 1])
+            if n > UNROLL_AXIS or size > UNROLL_SIZE or rest < UNROLL_INSIDE:
                 break
             first_unrolled -= 1
-    path = []
+    path: list[int] = []
     for k, n in enumerate(shape):
         if n == 1:
             axes[k] = -1

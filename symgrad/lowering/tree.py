@@ -95,12 +95,10 @@ def _label_effect(effect: Effect) -> None:
 
 
 def _set_lifetimes(demand: Demand) -> None:
-    touched: list[tuple[Buffer, int]] = []
-    for effect in demand.effects:
-        touched.append((effect.buffer, effect.chain[0][0] if effect.chain else effect.label))
-    for value in demand.values:
-        if value.buffer is not None:
-            touched.append((value.buffer, value.chain[0][0] if value.chain else value.label))
+    touched = [(e.buffer, e.chain[0][0] if e.chain else e.label) for e in demand.effects]
+    touched.extend(
+        (v.buffer, v.chain[0][0] if v.chain else v.label) for v in demand.values if v.buffer is not None
+    )
     for call in demand.calls:
         touched.extend((b, call.label) for b in (call.out, *call.operands))
     seen: set[int] = set()
@@ -162,7 +160,8 @@ def _join(outer: Loop) -> None:
         for reduction in loop.reductions:
             reduction.last -= 1
             reduction.first -= reduction.first > axis
-        for item in (*loop.scope.values, *loop.scope.effects):
+        items: list[Value | Effect] = [*loop.scope.values, *loop.scope.effects]
+        for item in items:
             offset, terms = item.index
             item.index = (offset, tuple([(a - (a > axis), c) for a, c in terms if a != axis]))
         pending.extend(loop.scope.loops)

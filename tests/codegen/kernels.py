@@ -1,4 +1,4 @@
-"""Compiling graphs in tests, many of them at once, and comparing floats by their distance in the number line."""
+"""Compiling graphs in tests, many of them at once, and comparing floats by their distance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ class Kernel:
         code = self.function(_pointers(held), _pointers(outputs), ctypes.c_void_p(workspace.ctypes.data))
         for block in (*outputs, workspace):
             assert (block[-GUARD:] == 0xA5).all(), "the kernel wrote past the end"
-        results = [b[:-GUARD].view(x.dtype).reshape(x.shape) for b, x in zip(outputs, self.graph.outputs, strict=True)]
+        results = [
+            b[:-GUARD].view(x.dtype).reshape(x.shape) for b, x in zip(
+                outputs, self.graph.outputs, strict=True
+            )
+        ]
         return code, results
 
     def __call__(self, *args: Any) -> list[np.ndarray[Any, Any]]:
@@ -67,7 +71,9 @@ def _pointers(arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
 
 def reference(graph: Graph, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     """The outputs as NumPy computes them, node by node."""
-    values: dict[int, Any] = {x.id: np.asarray(a, x.dtype)[()] for x, a in zip(graph.inputs, args, strict=True)}
+    values: dict[int, Any] = {
+        x.id: np.asarray(a, x.dtype)[()] for x, a in zip(graph.inputs, args, strict=True)
+    }
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             if node.op is INPUT:

@@ -22,7 +22,10 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
     2: [((), ()), ((3, 1), (4,)), ((), (30,)), ((2, 3), (2, 3)), ((20, 1), (3,))],
     3: [((), (), ()), ((3, 1), (4,), ()), ((2, 3), (2, 3), (2, 3))],
 }
-SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.5, np.inf, -np.inf, np.nan, 1e-310, 5e-324, 1e308, -1e308, 1e-5, 20.0, 745.0]
+SPECIAL = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.5, np.inf, -np.inf, np.nan, 1e-310, 5e-324, 1e308, -1e308, 1e-5,
+    20.0, 745.0,
+]
 ACCURATE = {"elementwise", "view"}
 
 
@@ -50,7 +53,8 @@ EXACT: dict[str, Any] = {"erfc": mpmath.erfc}
 
 
 def exact(op: Op, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.array([float(EXACT[op.name](mpmath.mpf(float(v)))) for v in x.ravel()]).reshape(x.shape).astype(x.dtype)
+    exact = [float(EXACT[op.name](mpmath.mpf(float(v)))) for v in x.ravel()]
+    return np.array(exact).reshape(x.shape).astype(x.dtype)
 
 
 def assert_close(op: Op, name: str, args: Any, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> None:
@@ -63,7 +67,9 @@ def assert_close(op: Op, name: str, args: Any, got: np.ndarray[Any, Any], want: 
         assert worst <= 4, f"{name}: {worst} ulp: {got} is not {want}"
     else:
         bound = 1e-13 if got.dtype.itemsize == 8 else 1e-5
-        np.testing.assert_allclose(got, want, rtol=bound, atol=bound * np.max(np.abs(want), initial=0), err_msg=name)
+        np.testing.assert_allclose(
+            got, want, rtol=bound, atol=bound * np.max(np.abs(want), initial=0), err_msg=name
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32], ids=["float64", "float32"])

@@ -31,15 +31,19 @@ class Maker:
         self.inputs = [self.table.input(Aval(self.shape(), "float64"), f"x{k}") for k in range(3)]
         self.inputs.append(self.table.input(Aval((), "float64"), "a"))
         self.pool: list[Expr] = list(self.inputs)
-        kinds = [self.binary, self.binary, self.unary, self.unary, self.reduce, self.reduce, self.reshape, self.transpose,
-                 self.broadcast, self.slice, self.put, self.join, self.gather, self.scatter, self.product, self.choose,
-                 self.running, self.restore, self.normalise]  # fmt: skip
+        kinds = [self.binary, self.binary, self.unary, self.unary, self.reduce, self.reduce, self.reshape,
+                 self.transpose, self.broadcast, self.slice, self.put, self.join, self.gather, self.scatter,
+                 self.product, self.choose, self.running, self.restore, self.normalise]  # fmt: skip
         while len(self.pool) < size:
             made = kinds[self.rng.integers(len(kinds))]()
             if made is not None and made.aval.size <= 20_000:
                 self.pool.append(made)
-        chosen = self.rng.choice(len(self.pool), size=min(len(self.pool), int(self.rng.integers(1, 6))), replace=False)
-        self.graph = Graph(self.inputs, [self.pool[k] for k in sorted({*chosen.tolist(), len(self.pool) - 1})], "random")
+        chosen = self.rng.choice(
+            len(self.pool), size=min(len(self.pool), int(self.rng.integers(1, 6))), replace=False
+        )
+        self.graph = Graph(
+            self.inputs, [self.pool[k] for k in sorted({*chosen.tolist(), len(self.pool) - 1})], "random"
+        )
 
     def args(self) -> list[Any]:
         """Values for the inputs."""
@@ -68,7 +72,10 @@ class Maker:
     def unary(self) -> Expr | None:
         x = self.any()
         assert x is not None
-        return [sin, cos, tanh, negative, square, absolute, lambda v: exp(sin(v)), lambda v: sqrt(absolute(v) + 0.5)][
+        return [
+            sin, cos, tanh, negative, square, absolute,
+            lambda v: exp(sin(v)), lambda v: sqrt(absolute(v) + 0.5),
+        ][
             self.rng.integers(8)
         ](x)
 
@@ -76,7 +83,8 @@ class Maker:
         x = self.any()
         assert x is not None
         y = self.partner(x)
-        op = [add, subtract, multiply, maximum, lambda p, q: divide(p, absolute(q) + 1.0)][self.rng.integers(5)]
+        kinds = [add, subtract, multiply, maximum, lambda p, q: divide(p, absolute(q) + 1.0)]
+        op = kinds[self.rng.integers(5)]
         return op(x, y)
 
     def choose(self) -> Expr | None:
@@ -89,7 +97,11 @@ class Maker:
         x = self.any(1)
         if x is None:
             return None
-        axes = tuple(sorted(self.rng.choice(x.ndim, size=int(self.rng.integers(1, x.ndim + 1)), replace=False).tolist()))
+        axes = tuple(
+            sorted(
+                self.rng.choice(x.ndim, size=int(self.rng.integers(1, x.ndim + 1)), replace=False).tolist()
+            )
+        )
         op = [sum_, sum_, max_, min_, prod][self.rng.integers(5)]
         return op(tanh(x) if op is prod else x, axis=axes)
 
@@ -117,7 +129,10 @@ class Maker:
         assert x is not None
         size = x.aval.size
         factors = [k for k in (2, 3, 5, 7) if size % k == 0]
-        options = [(size,), (1, *x.shape), (*x.shape, 1), *[(k, size // k) for k in factors], *[(size // k, k) for k in factors]]
+        options = [
+            (size,), (1, *x.shape), (*x.shape, 1), *[(k, size // k) for k in factors],
+            *[(size // k, k) for k in factors],
+        ]
         if x.ndim > 1:
             options.append((x.shape[0] * x.shape[1], *x.shape[2:]))
         return reshape(x, shape=options[self.rng.integers(len(options))])
@@ -179,28 +194,36 @@ class Maker:
         x = self.any(1)
         if x is None:
             return None
-        axes = tuple(sorted(self.rng.choice(x.ndim, size=int(self.rng.integers(1, x.ndim + 1)), replace=False).tolist()))
+        axes = tuple(
+            sorted(
+                self.rng.choice(x.ndim, size=int(self.rng.integers(1, x.ndim + 1)), replace=False).tolist()
+            )
+        )
         shape = ((4,), (2, 3), (30,))[self.rng.integers(3)]
         if math.prod(gathered_shape(x.shape, axes, shape)) > 20_000:
             return None
-        return gather(x, *[self.indices(x.shape[a], shape, self.rng.uniform() < 0.3) for a in axes], axes=axes)
+        return gather(
+            x, *[self.indices(x.shape[a], shape, self.rng.uniform() < 0.3) for a in axes], axes=axes
+        )
 
     def scatter(self) -> Expr | None:
         x = self.any(1)
         if x is None:
             return None
         n = int(self.rng.integers(2, 6))
-        return scatter_add(x, self.indices(n, x.shape[:1], self.rng.uniform() < 0.3), shape=(n, *x.shape[1:]), axes=(0,))
+        return scatter_add(
+            x, self.indices(n, x.shape[:1], self.rng.uniform() < 0.3), shape=(n, *x.shape[1:]), axes=(0,)
+        )
 
     def product(self) -> Expr | None:
         x = self.any(2)
         if x is None:
             return None
         other = transpose(x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
-        return matmul(x, tanh(other)) if self.rng.uniform() < 0.5 else matmul(other, x)
+        return tanh(matmul(x, tanh(other)) if self.rng.uniform() < 0.5 else matmul(other, x))
 
     def running(self) -> Expr | None:
         x = self.any(1)
         if x is None:
             return None
-        return cumsum(x, axis=int(self.rng.integers(x.ndim)), reverse=bool(self.rng.uniform() < 0.5))
+        return tanh(cumsum(x, axis=int(self.rng.integers(x.ndim)), reverse=bool(self.rng.uniform() < 0.5)))
