@@ -56,8 +56,8 @@ def check_grads(
     f
         A function over NumPy arrays and numbers; several outputs are checked through a weighted sum.
     args
-        Where to check: a tuple or list with one entry for each argument. All floating-point numbers and arrays
-        in it are varied.
+        Where to check: a tuple or list with one entry for each argument. All floating-point numbers and
+        arrays in it are varied.
     order
         1: first derivatives; 2: second derivatives too.
     modes
@@ -110,12 +110,15 @@ def check_report(f: Function, args: Sequence[Any], *, order: int = 2, modes: Seq
 
 
 def _check(
-    f: Function, args: Sequence[Any], order: int, modes: Sequence[str], method: str, tangents: Any, raising: bool
+    f: Function, args: Sequence[Any], order: int, modes: Sequence[str], method: str, tangents: Any,
+    raising: bool
 ) -> CheckReport:
     if not callable(f):
         raise TypeError(f"a function is checked, not {type(f).__name__}")
     if not isinstance(args, (tuple, list)):
-        raise TypeError("args must be a tuple or list with one entry for each argument, as in check_grads(f, (x,))")
+        raise TypeError(
+            "args must be a tuple or list with one entry for each argument, as in check_grads(f, (x,))"
+        )
     args = tuple(args)
     plain = f.__wrapped__ if isinstance(f, Compiled) and f._function is f.__wrapped__ else f
     on_leaves = _Leaves(f, args)
@@ -144,7 +147,8 @@ def _check(
     )
     return check_derivatives(
         value=plain, args=args, reverse=reverse, forward=forward, second=second if order > 1 else None,
-        names=[names[k] for k in on_leaves.moving], order=order, modes=modes, method=method, tangents=tangents,
+        names=[names[k] for k in on_leaves.moving], order=order, modes=modes, method=method,
+        tangents=tangents,
         graph=graph, function=getattr(f, "__name__", "f"), raising=raising,
     )
 
@@ -152,7 +156,8 @@ def _check(
 def _as_given(directions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
     """Directions in the types of the leaves, so that nothing is traced again."""
     return [
-        float(d) if isinstance(x, float) and not isinstance(x, np.generic) else np.asarray(d, np.asarray(x).dtype)
+        float(d) if isinstance(x, float) and not isinstance(x, np.generic)
+        else np.asarray(d, np.asarray(x).dtype)
         for d, x in zip(directions, leaves, strict=True)
     ]
 

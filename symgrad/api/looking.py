@@ -50,7 +50,9 @@ class Spec:
     # No dataclass: those are looked into as containers of arrays.
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None) -> None:
+    def __init__(
+        self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None
+    ) -> None:
         self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.name = name
@@ -165,8 +167,8 @@ def formula(f: Callable[..., Any], *specs_or_examples: Any, wrt: int | str | Non
     leaves = leaf_names(arg, parameters[position])
     if isinstance(arg, Spec) and arg.name:
         leaves = [arg.name]
-    made = formula_room.make_formula(graph, [f"∂{name}/∂{leaf}" for leaf in leaves])
-    return made
+    derived: Formula = formula_room.make_formula(graph, [f"∂{name}/∂{leaf}" for leaf in leaves])
+    return derived
 
 
 def _position(wrt: int | str, parameters: list[str], name: str) -> int:

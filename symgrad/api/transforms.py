@@ -45,8 +45,8 @@ def compile(
     Parameters
     ----------
     f
-        Takes and returns pytrees (tuples, lists, dicts, namedtuples, dataclasses) of arrays and numbers. It is
-        traced once for every structure and types of its arguments. Without it, a decorator is returned.
+        Takes and returns pytrees (tuples, lists, dicts, namedtuples, dataclasses) of arrays and numbers. It
+        is traced once for every structure and types of its arguments. Without it, a decorator is returned.
     backend
         ``"c"``: compile at the first call. ``"numpy"``: generated NumPy code. ``"auto"``: answer the first
         call from NumPy and build C when the function is called again. The default is the setting in force,
@@ -101,8 +101,8 @@ def value_and_grad(
     Returns
     -------
     Compiled
-        ``(value, gradient)``; the gradient has the structure, shapes and dtypes of the argument, and is a tuple
-        if ``argnums`` is a sequence.
+        ``(value, gradient)``; the gradient has the structure, shapes and dtypes of the argument, and is a
+        tuple if ``argnums`` is a sequence.
 
     Raises
     ------

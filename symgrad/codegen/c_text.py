@@ -18,13 +18,14 @@ from ..ops.c_types import c_type
 #: Loop variables by depth.
 LOOP_NAMES: Final = ("i", "j", "k", "l", "p", "q")
 _KEYWORDS: Final = frozenset(
-    """auto break case char const continue default do double else enum extern float for goto if inline int
-    long register restrict return short signed sizeof static struct switch typedef union unsigned void
-    volatile while bool true false in out ws in_ s x_ main INFINITY NAN NULL errno signbit isnan isinf
-    isfinite sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log log2 log10
-    log1p pow sqrt cbrt hypot erf erfc tgamma lgamma ceil floor trunc rint round fmod remainder fabs fmax fmin copysign
-    nan logb ldexp frexp modf scalbn ilogb fdim fma nextafter nexttoward nearbyint lrint lround llrint llround
-    remquo j0 j1 jn y0 y1 yn gamma drem significand memset memcpy memmove size_t""".split()  # noqa: SIM905 - a list of quoted words reads worse
+    """auto break case char const continue default do double else enum extern float for goto if inline
+    int long register restrict return short signed sizeof static struct switch typedef union unsigned
+    void volatile while bool true false in out ws in_ s x_ main INFINITY NAN NULL errno signbit isnan
+    isinf isfinite sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh exp exp2 expm1 log
+    log2 log10 log1p pow sqrt cbrt hypot erf erfc tgamma lgamma ceil floor trunc rint round fmod
+    remainder fabs fmax fmin copysign nan logb ldexp frexp modf scalbn ilogb fdim fma nextafter
+    nexttoward nearbyint lrint lround llrint llround remquo j0 j1 jn y0 y1 yn gamma drem significand
+    memset memcpy memmove size_t""".split()  # noqa: SIM905 - a list of quoted words reads worse
 )
 
 

@@ -47,7 +47,9 @@ class _Layout:
             self.size += -(-max(node.aval.size * node.dtype.itemsize, 1) // 64) * 64
 
 
-def generate_tree(tree: PathTree, results: Sequence[Aval], hits: np.ndarray[Any, Any], symbol: str = "kernel") -> CSource:
+def generate_tree(
+    tree: PathTree, results: Sequence[Aval], hits: np.ndarray[Any, Any], symbol: str = "kernel"
+) -> CSource:
     """Write all known paths as one kernel.
 
     Parameters
@@ -95,11 +97,15 @@ def _blocks(tree: PathTree, results: Sequence[Aval], symbol: str) -> list[_Block
             if n.op.kind != "leaf" and users.get(n.id, set()) - {vertex.number}
         ] if fits else []
         question = vertex.guard.expr if vertex.guard is not None else None
-        if question is not None and question not in gives and (question.id in own or question.op.kind == "leaf"):
-            gives.append(question)
+        if question is not None and question not in gives:  # noqa: SIM102 - two questions, one line each
+            if question.id in own or question.op.kind == "leaf":
+                gives.append(question)
         roots = [*gives, *(vertex.roots if vertex.leaf is not None and fits else ())]
         takes = _taken(roots, own)
-        code = generate(lower(canonical(_cut(tree, roots, takes))), f"{symbol}_{vertex.number}") if roots else None
+        code = (
+            generate(lower(canonical(_cut(tree, roots, takes))), f"{symbol}_{vertex.number}")
+            if roots else None
+        )
         blocks.append(_Block(vertex, code, takes, gives))
     return blocks
 
@@ -153,8 +159,9 @@ class _Driver:
         self._place(self.tree.root, "    ")
         codes = [b.code for b in self.blocks.values() if b.code is not None]
         driver = render(
-            "c_tree.c.j2", symbol=self.symbol, hidden=len(self.tree.inputs), paths=len(self.tree.leaves), lines=self.lines,
-            blocks=[code.symbol for code in codes], workspace=self.layout.start + self.layout.size,
+            "c_tree.c.j2", symbol=self.symbol, hidden=len(self.tree.inputs), paths=len(self.tree.leaves),
+            lines=self.lines, blocks=[code.symbol for code in codes],
+            workspace=self.layout.start + self.layout.size,
         )
         tier = "vector" if any(code.tier == "vector" for code in codes) else "scalar"
         libs = tuple(dict.fromkeys(flag for code in codes for flag in code.libs)) or ("-lm",)
@@ -190,7 +197,8 @@ class _Driver:
         guard = vertex.guard
         assert guard is not None
         integer = guard.expr.dtype.kind != "b"
-        value = f"*({'const int64_t' if integer else 'const unsigned char'} *)(ws + {self.layout.offsets[guard.expr.id]})"
+        kind = "const int64_t" if integer else "const unsigned char"
+        value = f"*({kind} *)(ws + {self.layout.offsets[guard.expr.id]})"
         small = sorted(vertex.children.items(), key=lambda item: (item[1].size, item[0]))
         outcome, last = small.pop()
         origin = f" /* {guard.origin.short} */".replace("∂", "d") if guard.origin is not None else ""

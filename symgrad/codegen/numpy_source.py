@@ -55,9 +55,9 @@ class NumpyCode:
 def generate(program: Graph | PathTree) -> NumpyCode:
     """Write a graph, or a tree of paths, as NumPy source.
 
-    The function takes the inputs, then the captured arrays. For a graph, or a tree without branches, it returns
-    a tuple with one new array for each output; otherwise the number of the path and that tuple, or a negative
-    number and an empty tuple where a decision has an outcome that is not known.
+    The function takes the inputs, then the captured arrays. For a graph, or a tree without branches, it
+    returns a tuple with one new array for each output; otherwise the number of the path and that tuple, or a
+    negative number and an empty tuple where a decision has an outcome that is not known.
     """
     tree = program if isinstance(program, PathTree) else single_path(program)
     return _Writer(tree).run()
@@ -191,7 +191,7 @@ class _Writer:
         self.texts[node.id] = (name, _ATOM)
         return name
 
-    # ---------------------------------------------------------------- how often, and how long, values are needed
+    # ------------------------------------------------------------- how often, and how long, values are needed
 
     def _count(self) -> None:
         self.uses: dict[int, int] = {}

@@ -138,8 +138,8 @@ def require_supported(dtype: np.dtype[Any]) -> None:
     """
     if dtype.kind not in _SUPPORTED_KINDS or dtype.itemsize > 8:
         raise DtypeError(
-            f"a value of dtype {dtype} cannot be traced: symgrad works on real floating point (up to float64), "
-            "integer and bool arrays.\n  Convert it first, for example with .astype(float)."
+            f"a value of dtype {dtype} cannot be traced: symgrad works on real floating point "
+            "(up to float64), integer and bool arrays.\n  Convert it first, for example with .astype(float)."
         )
 
 

@@ -299,7 +299,9 @@ class InternTable:
         """A constant; a Python number without ``dtype`` stays weak."""
         # Python numbers are most constants. Zero (two signs) and NaN (many payloads) take the careful way.
         kind = type(value)
-        key: Any = (kind, value, dtype) if (kind is float or kind is int) and value and value == value else None
+        key: Any = None
+        if (kind is float or kind is int) and (value < 0 or value > 0):
+            key = (kind, value, dtype)
         if key is not None:
             node = self._numbers.get(key)
             if node is not None and (dtype is None or node.aval.weak == weak):

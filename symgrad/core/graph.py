@@ -56,7 +56,8 @@ class Graph:
         return (self.outputs or self.inputs)[0].table
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name}: {len(self.inputs)} inputs, {len(self.outputs)} outputs, {self.node_count} ops>"
+        ends = f"{len(self.inputs)} inputs, {len(self.outputs)} outputs"
+        return f"<Graph {self.name}: {ends}, {self.node_count} ops>"
 
     def __str__(self) -> str:
         return format_graph(self)

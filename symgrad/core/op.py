@@ -69,7 +69,8 @@ class Op:
         Linear, bilinear, and arguments in which a custom op is linear: one function an argument,
         ``(ct, out, *args, **params) -> Expr``; None for arguments without one.
     jvp
-        Custom: ``(tangents, out, *args, **params) -> Expr | None`` where a tangent is None if structurally zero.
+        Custom: ``(tangents, out, *args, **params) -> Expr | None`` where a tangent is None if structurally
+        zero.
     commutative
         Two arguments may be exchanged bit for bit.
     lowering

@@ -16,7 +16,17 @@ from typing import Any
 
 import numpy as _np
 
-from .creation import array, asanyarray, asarray, ascontiguousarray, block, full, geomspace, linspace, logspace
+from .creation import (
+    array,
+    asanyarray,
+    asarray,
+    ascontiguousarray,
+    block,
+    full,
+    geomspace,
+    linspace,
+    logspace,
+)
 
 __all__ = [
     "array",

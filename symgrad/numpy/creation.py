@@ -51,7 +51,9 @@ def _array(value: Any, dtype: Any, ndmin: int) -> Expr:
     if made.aval.weak or dtype is not None:
         made = cast(made, made.dtype if dtype is None else dtype)
     missing = ndmin - made.ndim
-    return FUNCTIONS[np.reshape](made, (1,) * missing + made.shape) if missing > 0 else made  # type: ignore[no-any-return]
+    return (  # type: ignore[no-any-return]
+        FUNCTIONS[np.reshape](made, (1,) * missing + made.shape) if missing > 0 else made
+    )
 
 
 def _nested(value: Any, table: Any) -> Any:
@@ -90,7 +92,9 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     return np.broadcast_to(array(fill_value, dtype), shape)
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, **kwargs: Any) -> Any:
+def linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, **kwargs: Any
+) -> Any:
     """Create evenly spaced numbers between two ends, which may be traced.
 
     Examples
@@ -115,7 +119,9 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return (points, step) if retstep else points
 
 
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, **kwargs: Any) -> Any:
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, **kwargs: Any
+) -> Any:
     """Create powers of ``base`` with evenly spaced exponents, whose ends may be traced.
 
     Examples

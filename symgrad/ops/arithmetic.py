@@ -40,11 +40,13 @@ divide = elementwise(
 )
 negative: Op = elementwise(
     "negative", ufunc=np.negative, doc="The value with its sign changed.",
-    partials=[lambda out, x: -1], c=by_kind("-{0}", "({T})(0 - ({U}){0})"), text="-{0}", latex="-{0}", precedence=55, samples=[_ANY],
+    partials=[lambda out, x: -1], c=by_kind("-{0}", "({T})(0 - ({U}){0})"), text="-{0}", latex="-{0}",
+    precedence=55, samples=[_ANY],
 )
 reciprocal: Op = elementwise(
     "reciprocal", ufunc=np.reciprocal, doc="One divided by the value.",
-    partials=[lambda out, x: negative(square(out))], c=by_kind("1 / {0}", "({T})sg_to_i64(1.0 / (double){0})"), text="1/{0}", latex=r"\frac{{1}}{{{0}}}",
+    partials=[lambda out, x: negative(square(out))],
+    c=by_kind("1 / {0}", "({T})sg_to_i64(1.0 / (double){0})"), text="1/{0}", latex=r"\frac{{1}}{{{0}}}",
     precedence=60, samples=[Sample(((0.5, 3.0),)), Sample(((-3.0, -0.5),))],
 )
 square: Op = elementwise(
@@ -58,26 +60,34 @@ sqrt = elementwise(
     samples=[_POSITIVE],
 )
 root = elementwise(
-    "root", numpy="np.sqrt({0})", doc="Square root inside norms and standard deviations: its slope at 0 is 0.",
+    "root", numpy="np.sqrt({0})",
+    doc="Square root inside norms and standard deviations: its slope at 0 is 0.",
     partials=[lambda out, x: keep(not_equal(out, 0.0), constant_like(x, 0.5) / out)],
     c="sqrt{f}({0})", text="sqrt({0})", latex=r"\sqrt{{{0}}}", samples=[_POSITIVE],
 )
 absolute = elementwise(
     "absolute", ufunc=np.absolute, doc="Absolute value; its slope at 0 is 0.",
     partials=[lambda out, x: sign(x)],
-    c=by_kind("fabs{f}({0})", "({0} < 0 ? ({T})(0 - ({U}){0}) : {0})", "{0}"), text="abs({0})", latex=r"\left|{0}\right|",
+    c=by_kind("fabs{f}({0})", "({0} < 0 ? ({T})(0 - ({U}){0}) : {0})", "{0}"), text="abs({0})",
+    latex=r"\left|{0}\right|",
     samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
 )
 sign: Op = nondiff(
     "sign", ufunc=np.sign, doc="-1, 0 or 1 as the value is negative, zero or positive.",
-    c=by_kind("({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))", "(({0} > 0) - ({0} < 0))", "({0} != 0)"),
+    c=by_kind(
+        "({0} > 0 ? 1 : ({0} < 0 ? -1 : ({0} == 0 ? 0 : {0})))", "(({0} > 0) - ({0} < 0))", "({0} != 0)"
+    ),
     latex=r"\operatorname{{sign}}\left({0}\right)",
     samples=[Sample(((0.2, 3.0),)), Sample(((-3.0, -0.2),))],
 )
 hypot = elementwise(
-    "hypot", ufunc=np.hypot, doc="Length of the vector (x, y), without overflow; its slope at the origin is 0.",
+    "hypot", ufunc=np.hypot,
+    doc="Length of the vector (x, y), without overflow; its slope at the origin is 0.",
     commutative=True,
-    partials=[lambda out, x, y: keep(not_equal(out, 0.0), x / out), lambda out, x, y: keep(not_equal(out, 0.0), y / out)],
+    partials=[
+        lambda out, x, y: keep(not_equal(out, 0.0), x / out),
+        lambda out, x, y: keep(not_equal(out, 0.0), y / out),
+    ],
     c="hypot{f}({0}, {1})", latex=r"\operatorname{{hypot}}\left({0}, {1}\right)",
     samples=[Sample(((0.3, 3.0), (-3.0, -0.3))), Sample(((-3.0, 3.0), (0.5, 2.0)))],
 )
@@ -113,12 +123,13 @@ def _power_exponent(out: Expr, x: Expr, y: Expr) -> Expr:
 
 power: Op = elementwise(
     "power", ufunc=np.power, doc="First value raised to the second.",
-    partials=[_power_base, _power_exponent], c=power_source, text="{0}**{1}", latex="{0}^{{{1}}}", precedence=80,
+    partials=[_power_base, _power_exponent], c=power_source, text="{0}**{1}", latex="{0}^{{{1}}}",
+    precedence=80,
     samples=[Sample(((0.3, 2.5), (-2.0, 3.0)))],
 )
 
 
-# ------------------------------------------------------------------------------------------ division with remainder
+# ------------------------------------------------------------------------------------ division with remainder
 
 
 floor_divide = nondiff(
@@ -130,7 +141,8 @@ floor_divide = nondiff(
 remainder = elementwise(
     "remainder", ufunc=np.remainder, doc="Remainder with the sign of the divisor.",
     partials=[lambda out, x, y: 1, lambda out, x, y: negative(floor_divide(x, y))],
-    c=by_kind("sg_mod{f}({0}, {1})", "sg_imod_{s}({0}, {1})"), text="{0} % {1}", latex=r"{0} \bmod {1}", precedence=60,
+    c=by_kind("sg_mod{f}({0}, {1})", "sg_imod_{s}({0}, {1})"), text="{0} % {1}", latex=r"{0} \bmod {1}",
+    precedence=60,
     samples=[Sample(((2.2, 2.8), (0.95, 1.05)))],
 )
 fmod = elementwise(
@@ -140,7 +152,8 @@ fmod = elementwise(
 )
 copysign: Op = elementwise(
     "copysign", ufunc=np.copysign, doc="First value with the sign of the second.",
-    partials=[lambda out, x, y: sign(x) * copysign(constant_like(x, 1.0), y), None], c="copysign{f}({0}, {1})",
+    partials=[lambda out, x, y: sign(x) * copysign(constant_like(x, 1.0), y), None],
+    c="copysign{f}({0}, {1})",
     samples=[Sample(((0.2, 3.0), (-3.0, -0.2))), Sample(((-3.0, -0.2), (0.2, 3.0)))],
 )
 signbit = nondiff(
@@ -172,13 +185,13 @@ def _scaling(number: float, by: float) -> Any:
     return scaled
 
 
-for _ufunc in (np.positive, np.conjugate):
-    _through(_ufunc.__name__, _ufunc, lambda x: x)
+_through("positive", np.positive, lambda x: x)
+_through("conjugate", np.conjugate, lambda x: x)
 _through("fabs", np.fabs, absolute)
-for _ufunc in (np.deg2rad, np.radians):
-    _through(_ufunc.__name__, _ufunc, _scaling(np.pi, 180.0))
-for _ufunc in (np.rad2deg, np.degrees):
-    _through(_ufunc.__name__, _ufunc, _scaling(180.0, np.pi))
+_through("deg2rad", np.deg2rad, _scaling(np.pi, 180.0))
+_through("radians", np.radians, _scaling(np.pi, 180.0))
+_through("rad2deg", np.rad2deg, _scaling(180.0, np.pi))
+_through("degrees", np.degrees, _scaling(180.0, np.pi))
 
 
 def _power_operator(within: Any) -> Any:

@@ -33,15 +33,18 @@ not_equal = _comparison("not_equal", "!=", r"\ne", "True where the values differ
 
 logical_and = nondiff(
     "logical_and", ufunc=np.logical_and, nargs=2, result="bool", doc="True where both values are true.",
-    c="({0} && {1})", text="{0} & {1}", latex=r"{0} \wedge {1}", precedence=40, samples=_BOOLS, commutative=True,
+    c="({0} && {1})", text="{0} & {1}", latex=r"{0} \wedge {1}", precedence=40, samples=_BOOLS,
+    commutative=True,
 )
 logical_or = nondiff(
     "logical_or", ufunc=np.logical_or, nargs=2, result="bool", doc="True where a value is true.",
-    c="({0} || {1})", text="{0} | {1}", latex=r"{0} \vee {1}", precedence=35, samples=_BOOLS, commutative=True,
+    c="({0} || {1})", text="{0} | {1}", latex=r"{0} \vee {1}", precedence=35, samples=_BOOLS,
+    commutative=True,
 )
 logical_xor = nondiff(
     "logical_xor", ufunc=np.logical_xor, nargs=2, result="bool", doc="True where exactly one value is true.",
-    c="(({0} != 0) != ({1} != 0))", text="{0} ^ {1}", latex=r"{0} \oplus {1}", precedence=38, samples=_BOOLS, commutative=True,
+    c="(({0} != 0) != ({1} != 0))", text="{0} ^ {1}", latex=r"{0} \oplus {1}", precedence=38, samples=_BOOLS,
+    commutative=True,
 )
 logical_not = nondiff(
     "logical_not", ufunc=np.logical_not, result="bool", doc="True where the value is false.",
@@ -54,11 +57,12 @@ isnan = nondiff(
 )
 isfinite = nondiff(
     "isfinite", ufunc=np.isfinite, result="bool", doc="True where the value is neither infinite nor NaN.",
-    
+
     c=by_kind("(isfinite({0}) != 0)", "1"), samples=[Sample(((-3.0, 3.0),))],
 )
 isinf = nondiff(
-    "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.", c=by_kind("(isinf({0}) != 0)", "0"),
+    "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.",
+    c=by_kind("(isinf({0}) != 0)", "0"),
     samples=[Sample(((-3.0, 3.0),))],
 )
 

@@ -55,10 +55,11 @@ def _right(ct: Expr, out: Expr, a: Expr, b: Expr) -> Expr:
 
 matmul: Op = bilinear(
     "matmul", infer=_infer_matmul, numpy="np.matmul({0}, {1})", transposes=[_left, _right], out=True,
-    doc="Matrix product; vectors (at most one operand has more than two axes then) are rows or columns as needed.",
+    doc="Matrix product; vectors are rows or columns as needed (beside at most two axes then).",
     text="{0} @ {1}", latex="{0} {1}", precedence=60,
     samples=[Sample(((-2.0, 2.0), (-2.0, 2.0)), shapes) for shapes in (
-        ((3, 4), (4, 2)), ((4,), (4,)), ((3, 4), (4,)), ((3,), (3, 2)), ((2, 3, 4), (4, 2)), ((2, 3, 4), (2, 4, 3)))],
+        ((3, 4), (4, 2)), ((4,), (4,)), ((3, 4), (4,)), ((3,), (3, 2)), ((2, 3, 4), (4, 2)),
+        ((2, 3, 4), (2, 4, 3)))],
 )
 
 
@@ -87,7 +88,7 @@ UFUNCS["matmul"] = OPERATORS["matmul"] = _matmul
 
 @implements(np.dot, method="dot")
 def dot(a: Any, b: Any, out: Any = None) -> Expr:
-    """NumPy's dot: products of scalars, vectors and matrices; tensordot over the last and last-but-one axis."""
+    """NumPy's dot: products of scalars, vectors, matrices; tensordot over the last and last-but-one axis."""
     x, y = as_exprs(a, b)
     if not x.ndim or not y.ndim:
         return UFUNCS["multiply"](x, y)  # type: ignore[no-any-return]
@@ -133,7 +134,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Expr:
     second = list(letters[x.ndim : x.ndim + y.ndim])
     for i, j in zip(left, right, strict=True):
         second[j] = first[i]
-    out = [c for k, c in enumerate(first) if k not in left] + [c for k, c in enumerate(second) if k not in right]
+    out = (
+        [c for k, c in enumerate(first) if k not in left]
+        + [c for k, c in enumerate(second) if k not in right]
+    )
     return _pair(x, first, y, second, out)
 
 
@@ -149,7 +153,9 @@ def _kron(a: Any, b: Any) -> Expr:
 
 
 @implements(np.cross)
-def _cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Expr:
+def _cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Expr:
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = promoted([strengthen(v) for v in as_exprs(a, b)])
@@ -232,7 +238,9 @@ def _sizes(values: list[Expr], terms: list[list[str]], result: list[str]) -> dic
                 raise ShapeError(f"einsum: the operands disagree on the size of an index: {known} and {n}")
             sizes[letter] = n if known == 1 else known
     if len(set(result)) < len(result) or not sizes.keys() >= set(result):
-        raise ShapeError(f"einsum: the result {''.join(result)!r} must name each index once, and only those of operands")
+        raise ShapeError(
+            f"einsum: the result {''.join(result)!r} must name each index once, and only those of operands"
+        )
     return sizes
 
 
@@ -254,7 +262,10 @@ def _parse(subscripts: str, values: list[Expr]) -> tuple[list[list[str]], list[s
     if len(terms) != len(values):
         raise ShapeError(f"einsum: {subscripts!r} names {len(terms)} operands, {len(values)} were given")
     free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in text]
-    widest = max((v.ndim - len(t.replace("...", "")) for v, t in zip(values, terms, strict=True) if "..." in t), default=0)
+    widest = max(
+        (v.ndim - len(t.replace("...", "")) for v, t in zip(values, terms, strict=True) if "..." in t),
+        default=0,
+    )
     dots = free[:widest]
     full = []
     for v, t in zip(values, terms, strict=True):

@@ -90,8 +90,9 @@ def lift(value: Any, table: InternTable) -> Expr:
     if isinstance(value, Expr):
         if value.table is not table:
             raise TraceError(
-                "a value from another trace was used.\n  Do not keep traced values in globals, attributes or caches "
-                "between calls; return them from the function instead."
+                "a value from another trace was used.\n"
+                "  Do not keep traced values in globals, attributes or caches between calls; return them "
+                "from the function instead."
             )
         return value
     if isinstance(value, (bool, float, np.generic)):
@@ -271,7 +272,8 @@ def elementwise(
         One function an argument, ``(out, *args, **params)``, giving the partial derivative as an expression
         or a number; None where there is none.
     c
-        C source of one element over ``{0}``, ``{1}``, …; every operand is an atom there, so it may be repeated.
+        C source of one element over ``{0}``, ``{1}``, …; every operand is an atom there, so it may be
+        repeated.
     samples
         Where it is smooth.
     ufunc
@@ -350,14 +352,16 @@ def bilinear(
     return register(
         Op(
             name=name, kind="bilinear", doc=doc, infer=infer, numpy=numpy, transposes=tuple(transposes),
-            samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, precedence=precedence, out=out,
+            samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, precedence=precedence,
+            out=out,
         )
     )
 
 
 def custom(
     name: str, *, doc: str, infer: Rule, numpy: str | Rule, jvp: Rule, samples: Sequence[Sample],
-    transposes: Sequence[Rule | None] = (), lowering: Lowering = "library", c: str | Rule = "", text: str = "",
+    transposes: Sequence[Rule | None] = (), lowering: Lowering = "library", c: str | Rule = "",
+    text: str = "",
     latex: str = "", precedence: int = 100,
 ) -> Op:
     """Define an operation by its jvp, ``(tangents, out, *args, **params)``, in terms of other operations.
@@ -367,7 +371,8 @@ def custom(
     """
     return register(
         Op(
-            name=name, kind="custom", doc=doc, infer=infer, numpy=numpy, jvp=jvp, transposes=tuple(transposes),
+            name=name, kind="custom", doc=doc, infer=infer, numpy=numpy, jvp=jvp,
+            transposes=tuple(transposes),
             samples=tuple(samples), lowering=lowering, c=c, text=text, latex=latex, precedence=precedence,
         )
     )

@@ -38,7 +38,7 @@ from .shaping import (
 
 Shape = tuple[int, ...]
 
-# ------------------------------------------------------------------------------------------ gather and its adjoint
+# ------------------------------------------------------------------------------------- gather and its adjoint
 
 
 def gathered_shape(shape: Shape, axes: tuple[int, ...], index_shape: Shape) -> Shape:
@@ -58,7 +58,9 @@ def _infer_scatter(avals: tuple[Aval, ...], shape: Shape, axes: tuple[int, ...])
     return make_aval(shape, avals[0].dtype)
 
 
-def _gather_transpose(ct: Expr, out: Expr, x: Expr, *index: Expr, axes: tuple[int, ...], which: int) -> Expr | None:
+def _gather_transpose(
+    ct: Expr, out: Expr, x: Expr, *index: Expr, axes: tuple[int, ...], which: int
+) -> Expr | None:
     return scatter_add(ct, *index, shape=x.shape, axes=axes) if which == 0 else None
 
 
@@ -234,7 +236,7 @@ def _advanced(x: Expr, entries: list[tuple[int, Any]]) -> Expr:
 METHODS["__getitem__"] = getitem
 
 
-# ------------------------------------------------------------------------------------------ functions built on it
+# -------------------------------------------------------------------------------------- functions built on it
 
 
 @implements(np.take, method="take")
@@ -280,7 +282,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Expr:
     """The elements whose positions on two axes differ by ``offset``; they become the last axis."""
     value = as_exprs(x)[0]
     a, b = normalize_axis(axis1, value.ndim), normalize_axis(axis2, value.ndim)
-    order = tuple(k for k in range(value.ndim) if k not in (a, b)) + (a, b)
+    order = (*[k for k in range(value.ndim) if k not in (a, b)], a, b)
     moved = value if order == tuple(range(value.ndim)) else transpose(value, axes=order)
     rows, columns = _diagonal_positions(moved.shape[-2], moved.shape[-1], offset)
     table = value.table
@@ -311,8 +313,12 @@ def _diagflat(v: Any, k: int = 0) -> Expr:
 
 
 @implements(np.trace, method="trace")
-def _trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Expr:
-    return FUNCTIONS[np.sum](diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype)  # type: ignore[no-any-return]
+def _trace(
+    x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
+) -> Expr:
+    return FUNCTIONS[np.sum](  # type: ignore[no-any-return]
+        diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype
+    )
 
 
 def _triangle(x: Any, k: int, lower: bool) -> Expr:
@@ -345,7 +351,8 @@ def _diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any =
     value = FUNCTIONS[np.concatenate](joined, where) if len(joined) > 1 else value
     for _ in range(n):
         size = value.shape[where]
-        high, low = slice_axis(value, where, 1, max(size - 1, 0)), slice_axis(value, where, 0, max(size - 1, 0))
+        count = max(size - 1, 0)
+        high, low = slice_axis(value, where, 1, count), slice_axis(value, where, 0, count)
         value = high - low
     return value
 
@@ -370,10 +377,14 @@ def _pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Expr
     if mode == "constant":
         return _pad_constant(value, widths, options.get("constant_values", 0))
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise UnsupportedOperationError(f"np.pad with mode={mode!r} is not known; use constant, edge, reflect, symmetric or wrap")
+        raise UnsupportedOperationError(
+            f"np.pad with mode={mode!r} is not known; use constant, edge, reflect, symmetric or wrap"
+        )
     for axis, width in enumerate(widths):
         # NumPy itself says which element each padded position repeats.
-        positions = np.pad(np.arange(value.shape[axis]), width, mode=mode, **options)  # type: ignore[call-overload]
+        positions = np.pad(  # type: ignore[call-overload]
+            np.arange(value.shape[axis]), width, mode=mode, **options
+        )
         value = take(value, positions, axis)
     return value
 
@@ -428,7 +439,9 @@ def _insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Expr:
     if np.ndim(obj) == 0 and new.ndim == value.ndim - 1:
         new = expand_dims(new, where)
     elif new.ndim < value.ndim:
-        new = broadcast_to(new, shape=tuple(np.size(obj) if k == where else m for k, m in enumerate(value.shape)))
+        new = broadcast_to(
+            new, shape=tuple(np.size(obj) if k == where else m for k, m in enumerate(value.shape))
+        )
     positions = np.insert(np.arange(n), obj, n + np.arange(new.shape[where]))
     return take(FUNCTIONS[np.concatenate]([value, new], where), positions, where)
 

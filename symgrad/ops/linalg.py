@@ -42,7 +42,9 @@ def _infer_solve(avals: tuple[Aval, ...], **_: Any) -> Aval:
     a, b = avals
     _check_square(a, "solve")
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
-        raise ShapeError(f"solve: a right-hand side of shape {b.shape} does not fit a matrix of shape {a.shape}")
+        raise ShapeError(
+            f"solve: a right-hand side of shape {b.shape} does not fit a matrix of shape {a.shape}"
+        )
     return make_aval((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), promote(a, b)[0])
 
 
@@ -161,11 +163,13 @@ def _cofactor_jvp(tangents: Tangents, out: Expr, a: Expr) -> Expr | None:
 
 
 det = custom(
-    "det", doc="Determinant of square matrices.", infer=_infer_scalar, numpy="np.linalg.det({0})", jvp=_det_jvp,
+    "det", doc="Determinant of square matrices.", infer=_infer_scalar, numpy="np.linalg.det({0})",
+    jvp=_det_jvp,
     latex=r"\det {0}", samples=[Sample((_well,), ((3, 3),))],
 )
 cofactor: Op = custom(
-    "cofactor", doc="Matrix of cofactors, the gradient of the determinant, also where the matrix is singular.",
+    "cofactor",
+    doc="Matrix of cofactors, the gradient of the determinant, also where the matrix is singular.",
     infer=_infer_square, numpy="rt.cofactor({0})", jvp=_cofactor_jvp, latex=r"\operatorname{{cof}} {0}",
     samples=[Sample((_well,), ((3, 3),))],
 )
@@ -254,7 +258,9 @@ def _vector_norm(x: Expr, order: Any, axis: int, keepdims: bool) -> Expr:
     if order == -math.inf:
         return FUNCTIONS[np.min](size, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
     if order == 0:
-        return total(cast(not_equal(x, 0.0), x.dtype), axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return total(  # type: ignore[no-any-return]
+            cast(not_equal(x, 0.0), x.dtype), axis=axis, keepdims=keepdims
+        )
     if order == 1:
         return total(size, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
     if isinstance(order, str):
@@ -275,7 +281,9 @@ def _matrix_norm(x: Expr, order: Any, axes: tuple[int, ...], keepdims: bool) -> 
         return root(FUNCTIONS[np.sum](square(x), axis=axes, keepdims=keepdims))
     sums = {1: (0, np.max), -1: (0, np.min), math.inf: (1, np.max), -math.inf: (1, np.min)}
     if order not in sums:
-        raise UnsupportedOperationError(f"the matrix norm of order {order!r} is not known; use 'fro', 1, -1, inf or -inf")
+        raise UnsupportedOperationError(
+            f"the matrix norm of order {order!r} is not known; use 'fro', 1, -1, inf or -inf"
+        )
     inner, reduce = sums[order]
     columns = FUNCTIONS[np.sum](absolute(x), axis=axes[inner], keepdims=True)
     result = FUNCTIONS[reduce](columns, axis=axes[1 - inner], keepdims=True)
@@ -294,7 +302,9 @@ def _matrix_power(a: Any, n: int) -> Expr:
     if n < 0:
         x, n = inv(_floating(x)), -n
     if n == 0:
-        return FUNCTIONS[np.broadcast_to](x.table.constant(np.eye(x.shape[-1]), x.dtype), x.shape)  # type: ignore[no-any-return]
+        return FUNCTIONS[np.broadcast_to](  # type: ignore[no-any-return]
+            x.table.constant(np.eye(x.shape[-1]), x.dtype), x.shape
+        )
     result: Expr | None = None
     while n:
         if n & 1:

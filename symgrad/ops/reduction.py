@@ -75,18 +75,20 @@ _FLAT = [Sample(((-3.0, 3.0),), ((5,),), {"axis": (0,)}), Sample(((-3.0, 3.0),),
          Sample(((-3.0, 3.0),), ((2, 3, 4),), {"axis": (0, 2)})]
 _BOOLS = [Sample(("bool",), ((5,),), {"axis": (0,)}), Sample(("bool",), ((3, 4),), {"axis": (0,)})]
 
-sum_ = linear(
-    "sum", doc="Sum over axes.", infer=_infer_reduce, lowering="reduce",
-    numpy=lambda args, avals, params: _sum_source(args, avals, params),
-    transposes=[lambda ct, out, x, axis: restore(ct, x.shape, axis)],
-    c="{acc} + {0}", latex=r"\sum {0}", samples=_FLAT,
-)
-
 
 def _sum_source(args: Any, avals: Any, params: dict[str, Any]) -> str:
     plain: str = _axis_source("np.sum")(args, avals, params)
     # NumPy sums small integers in a wider type; the operand was widened already where that is wanted.
-    return plain if avals[0].dtype.itemsize == 8 or avals[0].dtype.kind == "f" else f"{plain[:-1]}, dtype={args[0]}.dtype)"
+    dtype = avals[0].dtype
+    return plain if dtype.itemsize == 8 or dtype.kind == "f" else f"{plain[:-1]}, dtype={args[0]}.dtype)"
+
+
+sum_ = linear(
+    "sum", doc="Sum over axes.", infer=_infer_reduce, lowering="reduce",
+    numpy=_sum_source,
+    transposes=[lambda ct, out, x, axis: restore(ct, x.shape, axis)],
+    c="{acc} + {0}", latex=r"\sum {0}", samples=_FLAT,
+)
 
 
 def sum_axes(x: Expr, axes: Axes) -> Expr:
@@ -132,7 +134,9 @@ prod = custom(
 )
 
 
-def _cumprod_jvp(tangents: tuple[Expr | None, ...], out: Expr, x: Expr, axis: int, reverse: bool, exclusive: bool) -> Expr | None:
+def _cumprod_jvp(
+    tangents: tuple[Expr | None, ...], out: Expr, x: Expr, axis: int, reverse: bool, exclusive: bool
+) -> Expr | None:
     (t,) = tangents
     assert t is not None
     if exclusive:
@@ -147,7 +151,9 @@ def _shifted(x: Expr, axis: int, reverse: bool, fill: float) -> Expr:
     n = x.shape[axis]
     if n == 0:
         return x
-    edge = broadcast_to(constant_like(x, fill), shape=tuple(1 if k == axis else m for k, m in enumerate(x.shape)))
+    edge = broadcast_to(
+        constant_like(x, fill), shape=tuple(1 if k == axis else m for k, m in enumerate(x.shape))
+    )
     if n == 1:
         return edge
     rest = slice_axis(x, axis, 1 if reverse else 0, n - 1)
@@ -155,14 +161,17 @@ def _shifted(x: Expr, axis: int, reverse: bool, fill: float) -> Expr:
 
 
 cumprod: Op = custom(
-    "cumprod", doc="Running product along an axis, optionally from the end, optionally without the element itself.",
+    "cumprod",
+    doc="Running product along an axis, optionally from the end, optionally without the element itself.",
     infer=_infer_running, numpy="rt.cumprod({0}, {axis}, {reverse}, {exclusive})", jvp=_cumprod_jvp,
     samples=[Sample(((-2.0, 2.0),), ((5,),), {"axis": 0, "reverse": False, "exclusive": False}),
              Sample(((-2.0, 2.0),), ((3, 4),), {"axis": 1, "reverse": True, "exclusive": True})],
 )
 
 
-def _scan_jvp(tangents: tuple[Expr | None, ...], out: Expr, a: Expr, b: Expr, axis: int, reverse: bool) -> Expr | None:
+def _scan_jvp(
+    tangents: tuple[Expr | None, ...], out: Expr, a: Expr, b: Expr, axis: int, reverse: bool
+) -> Expr | None:
     da, db = tangents
     total = db
     if da is not None:
@@ -207,27 +216,46 @@ def _extremum_jvp(tangents: tuple[Expr | None, ...], out: Expr, x: Expr, axis: A
 
 max_ = custom(
     "max", doc="Largest element over axes; the derivative is split evenly over ties.", infer=_infer_reduce,
-    numpy=_axis_source("np.max"), jvp=_extremum_jvp, lowering="reduce", c="{acc} >= {0} || {acc} != {acc} ? {acc} : {0}",
+    numpy=_axis_source("np.max"), jvp=_extremum_jvp, lowering="reduce",
+    c="{acc} >= {0} || {acc} != {acc} ? {acc} : {0}",
     latex=r"\max {0}", samples=_FLAT,
 )
 min_ = custom(
     "min", doc="Smallest element over axes; the derivative is split evenly over ties.", infer=_infer_reduce,
-    numpy=_axis_source("np.min"), jvp=_extremum_jvp, lowering="reduce", c="{acc} <= {0} || {acc} != {acc} ? {acc} : {0}",
+    numpy=_axis_source("np.min"), jvp=_extremum_jvp, lowering="reduce",
+    c="{acc} <= {0} || {acc} != {acc} ? {acc} : {0}",
     latex=r"\min {0}", samples=_FLAT,
 )
 
 
-def _nondiff_reduction(name: str, doc: str, infer: Any, numpy: Any, samples: list[Sample], lowering: Any = "reduce", c: str = "") -> Op:
+def _nondiff_reduction(
+    name: str, doc: str, infer: Any, numpy: Any, samples: list[Sample], lowering: Any = "reduce", c: str = ""
+) -> Op:
     return register(Op(name=name, kind="nondiff", doc=doc, infer=infer, numpy=numpy, samples=tuple(samples),
                        lowering=lowering, c=c))
 
 
-any_ = _nondiff_reduction("any", "True where any element over axes is.", _infer_bool, _axis_source("np.any"), _BOOLS, c="{acc} || {0}")
-all_ = _nondiff_reduction("all", "True where all elements over axes are.", _infer_bool, _axis_source("np.all"), _BOOLS, c="{acc} && {0}")
+any_ = _nondiff_reduction(
+    "any", "True where any element over axes is.", _infer_bool, _axis_source("np.any"), _BOOLS,
+    c="{acc} || {0}",
+)
+all_ = _nondiff_reduction(
+    "all", "True where all elements over axes are.", _infer_bool, _axis_source("np.all"), _BOOLS,
+    c="{acc} && {0}",
+)
 _POSITIONS = [Sample(((-3.0, 3.0),), ((5,),), {"axis": 0}), Sample(((-3.0, 3.0),), ((3, 4),), {"axis": 1})]
-argmax = _nondiff_reduction("argmax", "Position of the first largest element along an axis; NaN counts as largest.", _infer_position, "np.argmax({0}, axis={axis})", _POSITIONS, "library")
-argmin = _nondiff_reduction("argmin", "Position of the first smallest element along an axis; NaN counts as smallest.", _infer_position, "np.argmin({0}, axis={axis})", _POSITIONS, "library")
-argsort = _nondiff_reduction("argsort", "Positions that sort along an axis, equal elements in their order.", _infer_order, "np.argsort({0}, axis={axis}, kind='stable')", _POSITIONS, "library")
+argmax = _nondiff_reduction(
+    "argmax", "Position of the first largest element along an axis; NaN counts as largest.", _infer_position,
+    "np.argmax({0}, axis={axis})", _POSITIONS, "library",
+)
+argmin = _nondiff_reduction(
+    "argmin", "Position of the first smallest element along an axis; NaN counts as smallest.",
+    _infer_position, "np.argmin({0}, axis={axis})", _POSITIONS, "library",
+)
+argsort = _nondiff_reduction(
+    "argsort", "Positions that sort along an axis, equal elements in their order.", _infer_order,
+    "np.argsort({0}, axis={axis}, kind='stable')", _POSITIONS, "library",
+)
 
 
 # ------------------------------------------------------------------------------------------ NumPy's names
@@ -263,21 +291,27 @@ def _given(value: Any) -> bool:
 
 def _accumulating(op: Op, neutral: int) -> Any:
     def call(
-        x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = None,
         where: Any = True,
     ) -> Expr:
         value = _widened(_reduction_operand(x, where if where is not _NoValue else True, neutral), dtype)
         axes = normalize_axes(axis, value.ndim)
         result = op(value, axis=axes) if axes else value
         if _given(initial):
-            result = result + lift(initial, result.table) if neutral == 0 else result * lift(initial, result.table)
+            result = (
+                result + lift(initial, result.table) if neutral == 0 else result * lift(initial, result.table)
+            )
         return _finish(result, value.shape, axes, keepdims)
 
     return call
 
 
 def _extreme(op: Op, name: str) -> Any:
-    def call(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Expr:
+    def call(
+        x: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = True,
+    ) -> Expr:
         masked = where is not True and where is not _NoValue
         value = _reduction_operand(x, where if masked else True, initial if masked else 0)
         axes = normalize_axes(axis, value.ndim)
@@ -338,7 +372,9 @@ for _function, _op in ((np.argmax, argmax), (np.argmin, argmin)):
 
 
 @implements(np.argsort, method="argsort")
-def _argsort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Expr:
+def _argsort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Expr:
     value = strengthen(as_exprs(x)[0])
     if axis is None:
         value, axis = ravel(value), 0
@@ -352,7 +388,9 @@ def sort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     if axis is None:
         value, axis = ravel(value), 0
     where_ = normalize_axis(axis, value.ndim)
-    return FUNCTIONS[np.take_along_axis](value, argsort(value, axis=where_), where_)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.take_along_axis](  # type: ignore[no-any-return]
+        value, argsort(value, axis=where_), where_
+    )
 
 
 def _running(op: Op, **fixed: Any) -> Any:
@@ -388,7 +426,9 @@ def _count(shape: tuple[int, ...], axes: Axes) -> int:
 
 
 @implements(np.mean, method="mean")
-def mean(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Expr:
+def mean(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Expr:
     """Arithmetic mean over axes."""
     value = strengthen(as_exprs(x)[0])
     if dtype is not None:
@@ -416,10 +456,16 @@ def var(
 ) -> Expr:
     """Variance over axes, from deviations: the mean is subtracted first."""
     value = strengthen(as_exprs(x)[0])
-    value = cast(value, dtype) if dtype is not None else value if value.dtype.kind == "f" else cast(value, np.float64)
+    value = (
+        cast(value, dtype) if dtype is not None
+        else value if value.dtype.kind == "f" else cast(value, np.float64)
+    )
     ddof = correction if _given(correction) else ddof
     axes = normalize_axes(axis, value.ndim)
-    centre = FUNCTIONS[np.mean](value, axis=axes, keepdims=True, where=where) if not _given(mean) else as_exprs(mean, value)[0]
+    centre = (
+        FUNCTIONS[np.mean](value, axis=axes, keepdims=True, where=where)
+        if not _given(mean) else as_exprs(mean, value)[0]
+    )
     squares = FUNCTIONS[np.sum](square(value - centre), axis=axes, keepdims=keepdims, where=where)
     if where is True or where is _NoValue:
         return squares / float(max(_count(value.shape, axes) - ddof, 0))  # type: ignore[no-any-return]
@@ -434,17 +480,24 @@ def std(x: Any, *args: Any, **kw: Any) -> Expr:
 
 @implements(np.ptp)
 def _ptp(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Expr:
-    return FUNCTIONS[np.max](x, axis=axis, keepdims=keepdims) - FUNCTIONS[np.min](x, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return (  # type: ignore[no-any-return]
+        FUNCTIONS[np.max](x, axis=axis, keepdims=keepdims)
+        - FUNCTIONS[np.min](x, axis=axis, keepdims=keepdims)
+    )
 
 
 @implements(np.average)
-def _average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+def _average(
+    x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
     if weights is None:
         result, total = mean(x, axis, keepdims=keepdims), None
     else:
         value, w = promoted(as_exprs(x, weights), floating=True)
         if w.shape != value.shape and w.ndim == 1 and isinstance(axis, int):
-            w = reshape(w, shape=tuple(w.shape[0] if k == axis % value.ndim else 1 for k in range(value.ndim)))
+            w = reshape(
+                w, shape=tuple(w.shape[0] if k == axis % value.ndim else 1 for k in range(value.ndim))
+            )
         w = FUNCTIONS[np.broadcast_to](w, value.shape)
         total = FUNCTIONS[np.sum](w, axis=axis, keepdims=keepdims)
         result = FUNCTIONS[np.sum](value * w, axis=axis, keepdims=keepdims) / total
@@ -458,7 +511,9 @@ def _average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fal
 
 @implements(np.count_nonzero)
 def _count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Expr:
-    return FUNCTIONS[np.sum](cast(as_condition(as_exprs(x)[0]), INT64), axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.sum](  # type: ignore[no-any-return]
+        cast(as_condition(as_exprs(x)[0]), INT64), axis=axis, keepdims=keepdims
+    )
 
 
 def _ignoring_nan(function: Any, neutral: float) -> None:
@@ -481,10 +536,15 @@ _ignoring_nan(np.cumprod, 1.0)
 def _where_finite(function: Any) -> None:
     plain = FUNCTIONS[function]
 
-    def call(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Expr:
+    def call(
+        x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any
+    ) -> Expr:
         value = strengthen(as_exprs(x)[0])
         valid = isnan(value).__invert__()
-        return plain(where(valid, value, constant_like(value, 0.0)), axis=axis, dtype=dtype, keepdims=keepdims, where=valid, **kw)  # type: ignore[no-any-return]
+        return plain(  # type: ignore[no-any-return]
+            where(valid, value, constant_like(value, 0.0)), axis=axis, dtype=dtype, keepdims=keepdims,
+            where=valid, **kw,
+        )
 
     FUNCTIONS[getattr(np, f"nan{function.__name__}")] = call
 
@@ -493,7 +553,10 @@ _where_finite(np.mean)
 
 
 @implements(np.nanvar)
-def _nanvar(x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, **_: Any) -> Expr:
+def _nanvar(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
+    **_: Any,
+) -> Expr:
     value = strengthen(as_exprs(x)[0])
     valid = isnan(value).__invert__()
     return var(where(valid, value, constant_like(value, 0.0)), axis, dtype, None, ddof, keepdims, where=valid)
@@ -505,12 +568,16 @@ def _nanstd(x: Any, *args: Any, **kw: Any) -> Expr:
 
 
 @implements(np.median)
-def _median(x: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Expr:
+def _median(
+    x: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Expr:
     value = strengthen(as_exprs(x)[0])
     value = value if value.dtype.kind == "f" else cast(value, np.float64)
     axes = normalize_axes(axis, value.ndim)
     kept = tuple(k for k in range(value.ndim) if k not in axes)
-    lines = FUNCTIONS[np.reshape](FUNCTIONS[np.transpose](value, (*kept, *axes)), (*(value.shape[k] for k in kept), -1))
+    lines = FUNCTIONS[np.reshape](
+        FUNCTIONS[np.transpose](value, (*kept, *axes)), (*(value.shape[k] for k in kept), -1)
+    )
     n = lines.shape[-1]
     ordered = sort(lines, -1)
     middle = slice_axis(ordered, lines.ndim - 1, (n - 1) // 2, 1 if n % 2 else 2)

@@ -39,9 +39,14 @@ from .masking import keep
 
 where = linear(
     "where", doc="First value where the condition holds, second value elsewhere.", infer=INFER["select"],
-    numpy="np.where({0}, {1}, {2})", lowering="elementwise", c="({0} ? {1} : {2})", text="where({0}, {1}, {2})",
+    numpy="np.where({0}, {1}, {2})", lowering="elementwise", c="({0} ? {1} : {2})",
+    text="where({0}, {1}, {2})",
     latex=r"\begin{{cases}} {1} & \text{{if }} {0} \\ {2} & \text{{otherwise}} \end{{cases}}",
-    transposes=[None, lambda ct, out, c, a, b: keep(c, ct), lambda ct, out, c, a, b: keep(logical_not(c), ct)],
+    transposes=[
+        None,
+        lambda ct, out, c, a, b: keep(c, ct),
+        lambda ct, out, c, a, b: keep(logical_not(c), ct),
+    ],
     samples=[Sample(("bool", (-3.0, 3.0), (-3.0, 3.0)))],
 )
 
@@ -69,7 +74,7 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Expr:
     return result
 
 
-# ------------------------------------------------------------------------------------------ maximum and minimum
+# ---------------------------------------------------------------------------------------- maximum and minimum
 
 
 def _share(wins: Op, x: Expr, y: Expr, nan_wins: bool) -> Expr:
@@ -85,8 +90,14 @@ def _extremum(ufunc: np.ufunc, wins: Op, symbol: str, nan_wins: bool, doc: str) 
     nan_test = "{0} != {0}" if nan_wins else "{1} != {1}"
     return elementwise(
         name, ufunc=ufunc, doc=doc, commutative=True,
-        partials=[lambda out, x, y: _share(wins, x, y, nan_wins), lambda out, x, y: _share(wins, y, x, nan_wins)],
-        c=by_kind(f"(({{0}} {symbol}= {{1}} || {nan_test}) ? {{0}} : {{1}})", f"({{0}} {symbol}= {{1}} ? {{0}} : {{1}})"),
+        partials=[
+            lambda out, x, y: _share(wins, x, y, nan_wins),
+            lambda out, x, y: _share(wins, y, x, nan_wins),
+        ],
+        c=by_kind(
+            f"(({{0}} {symbol}= {{1}} || {nan_test}) ? {{0}} : {{1}})",
+            f"({{0}} {symbol}= {{1}} ? {{0}} : {{1}})",
+        ),
         latex=rf"\{name[-3:] if name[0] == 'f' else name[:3]}\left({{0}}, {{1}}\right)",
         samples=[Sample(((0.0, 1.0), (1.2, 2.0))), Sample(((1.2, 2.0), (0.0, 1.0)))],
     )
@@ -101,11 +112,14 @@ clip = elementwise(
     "clip", numpy="np.clip({0}, {1}, {2})",
     doc="The value limited to an interval; its slope is 1 on the closed interval.",
     partials=[
-        lambda out, x, lo, hi: keep(logical_and(greater_equal(x, lo), less_equal(x, hi)), constant_like(x, 1.0)),
+        lambda out, x, lo, hi: keep(
+            logical_and(greater_equal(x, lo), less_equal(x, hi)), constant_like(x, 1.0)
+        ),
         lambda out, x, lo, hi: keep(logical_and(less(x, lo), less_equal(lo, hi)), constant_like(x, 1.0)),
         lambda out, x, lo, hi: keep(logical_or(greater(x, hi), greater(lo, hi)), constant_like(x, 1.0)),
     ],
-    c=by_kind("sg_clip{f}({0}, {1}, {2})", "sg_iclip_{s}({0}, {1}, {2})"), latex=r"\operatorname{{clip}}\left({0}, {1}, {2}\right)",
+    c=by_kind("sg_clip{f}({0}, {1}, {2})", "sg_iclip_{s}({0}, {1}, {2})"),
+    latex=r"\operatorname{{clip}}\left({0}, {1}, {2}\right)",
     samples=[Sample(((0.2, 0.8), (-1.0, 0.0), (1.0, 2.0))), Sample(((-2.0, -1.2), (-1.0, 0.0), (1.0, 2.0))),
              Sample(((2.2, 3.0), (-1.0, 0.0), (1.0, 2.0)))],
 )

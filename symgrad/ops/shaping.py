@@ -1,4 +1,4 @@
-"""Changing shape without changing elements: reshape, transpose, broadcast, join, and what NumPy builds on them."""
+"""Changing shape without changing elements: reshape, transpose, broadcast, join, and what builds on them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ reshape: Op = linear(
     numpy="np.reshape({0}, {shape})", lowering="view",
     transposes=[lambda ct, out, x, shape: reshape(ct, shape=x.shape)],
     text="reshape({0}, {shape})", latex=r"\operatorname{{reshape}}\left({0}\right)",
-    samples=[Sample(((-3.0, 3.0),), ((2, 3),), {"shape": (3, 2)}), Sample(((-3.0, 3.0),), ((),), {"shape": (1, 1)})],
+    samples=[
+        Sample(((-3.0, 3.0),), ((2, 3),), {"shape": (3, 2)}),
+        Sample(((-3.0, 3.0),), ((),), {"shape": (1, 1)}),
+    ],
 )
 
 
@@ -65,7 +68,10 @@ broadcast_to: Op = linear(
     numpy="np.broadcast_to({0}, {shape})", lowering="view",
     transposes=[lambda ct, out, x, shape: unbroadcast(ct, x.shape)],
     text="broadcast({0}, {shape})", latex=r"\operatorname{{broadcast}}\left({0}\right)",
-    samples=[Sample(((-3.0, 3.0),), ((3, 1),), {"shape": (2, 3, 4)}), Sample(((-3.0, 3.0),), ((),), {"shape": (3,)})],
+    samples=[
+        Sample(((-3.0, 3.0),), ((3, 1),), {"shape": (2, 3, 4)}),
+        Sample(((-3.0, 3.0),), ((),), {"shape": (3,)}),
+    ],
 )
 
 
@@ -106,9 +112,12 @@ def _slice_text(start: int, size: int, step: int, n: int) -> str:
 
 
 take_slice: Op = linear(
-    "slice", doc="Elements at evenly spaced positions along each axis.", infer=_infer_slice, numpy=_slice_source,
+    "slice", doc="Elements at evenly spaced positions along each axis.", infer=_infer_slice,
+    numpy=_slice_source,
     lowering="view",
-    transposes=[lambda ct, out, x, starts, sizes, steps: put_slice(ct, shape=x.shape, starts=starts, steps=steps)],
+    transposes=[
+        lambda ct, out, x, starts, sizes, steps: put_slice(ct, shape=x.shape, starts=starts, steps=steps)
+    ],
     samples=[Sample(((-3.0, 3.0),), ((5,),), {"starts": (1,), "sizes": (2,), "steps": (2,)}),
              Sample(((-3.0, 3.0),), ((4, 3),), {"starts": (3, 0), "sizes": (2, 3), "steps": (-2, 1)})],
 )
@@ -144,8 +153,12 @@ def slice_axis(x: Expr, axis: int, start: int, size: int, step: int = 1) -> Expr
 def _infer_concatenate(avals: tuple[Aval, ...], axis: int) -> Aval:
     first = avals[0].shape
     for a in avals[1:]:
-        if len(a.shape) != len(first) or any(k != axis and n != m for k, (n, m) in enumerate(zip(a.shape, first, strict=True))):
-            raise ShapeError(f"arrays of shapes {first} and {a.shape} cannot be concatenated along axis {axis}")
+        if len(a.shape) != len(first) or any(
+            k != axis and n != m for k, (n, m) in enumerate(zip(a.shape, first, strict=True))
+        ):
+            raise ShapeError(
+                f"arrays of shapes {first} and {a.shape} cannot be concatenated along axis {axis}"
+            )
     total = sum(a.shape[axis] for a in avals)
     return make_aval(tuple(total if k == axis else n for k, n in enumerate(first)), avals[0].dtype)
 
@@ -172,7 +185,9 @@ def _join(arrays: Sequence[Expr], axis: int) -> Expr:
 
 
 @implements(np.concatenate)
-def _concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = "") -> Expr:
+def _concatenate(
+    arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: str = ""
+) -> Expr:
     values = as_exprs(*arrays) if isinstance(arrays, (tuple, list)) else unstack(arrays)
     if axis is None:
         values, axis = [ravel(v) for v in values], 0
@@ -187,7 +202,9 @@ def _stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, ca
     values = as_exprs(*arrays) if isinstance(arrays, (tuple, list)) else unstack(arrays)
     shape = values[0].shape
     if any(v.shape != shape for v in values):
-        raise ShapeError(f"all arrays given to stack must have the same shape, not {sorted({v.shape for v in values})}")
+        raise ShapeError(
+            f"all arrays given to stack must have the same shape, not {sorted({v.shape for v in values})}"
+        )
     where = normalize_axis(axis, len(shape) + 1)
     joined = _join([expand_dims(v, where) for v in values], where)
     return joined if dtype is None else cast(joined, dtype)
@@ -340,8 +357,11 @@ def _swapaxes(x: Any, axis1: int, axis2: int) -> Expr:
 @implements(np.moveaxis)
 def _moveaxis(x: Any, source: Any, destination: Any) -> Expr:
     value = as_exprs(x)[0]
-    sources = [normalize_axis(a, value.ndim) for a in (source if isinstance(source, (tuple, list)) else [source])]
-    targets = [normalize_axis(a, value.ndim) for a in (destination if isinstance(destination, (tuple, list)) else [destination])]
+    sources = [
+        normalize_axis(a, value.ndim) for a in (source if isinstance(source, (tuple, list)) else [source])
+    ]
+    destinations = destination if isinstance(destination, (tuple, list)) else [destination]
+    targets = [normalize_axis(a, value.ndim) for a in destinations]
     order = [k for k in range(value.ndim) if k not in sources]
     for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
@@ -359,7 +379,9 @@ def _rollaxis(x: Any, axis: int, start: int = 0) -> Expr:
 @implements(np.squeeze, method="squeeze")
 def _squeeze(x: Any, axis: Any = None) -> Expr:
     value = as_exprs(x)[0]
-    axes = [k for k, n in enumerate(value.shape) if n == 1] if axis is None else normalize_axes(axis, value.ndim)
+    axes = (
+        [k for k, n in enumerate(value.shape) if n == 1] if axis is None else normalize_axes(axis, value.ndim)
+    )
     if any(value.shape[k] != 1 for k in axes):
         raise ShapeError(f"cannot squeeze axis {axis} of an array of shape {value.shape}: its size is not 1")
     return _reshape(value, tuple(n for k, n in enumerate(value.shape) if k not in axes))
@@ -416,7 +438,8 @@ def flip(x: Any, axis: Any = None) -> Expr:
     value = as_exprs(x)[0]
     axes = normalize_axes(axis, value.ndim)
     return take_slice(
-        value, starts=tuple(max(n - 1, 0) if k in axes else 0 for k, n in enumerate(value.shape)), sizes=value.shape,
+        value, starts=tuple(max(n - 1, 0) if k in axes else 0 for k, n in enumerate(value.shape)),
+        sizes=value.shape,
         steps=tuple(-1 if k in axes else 1 for k in range(value.ndim)),
     ) if axes else value
 
@@ -488,7 +511,9 @@ def _repeat(x: Any, repeats: Any, axis: int | None = None) -> Expr:
         wide = expand_dims(value, where + 1)
         spread = _broadcast_to(wide, tuple(k if d == where + 1 else n for d, n in enumerate(wide.shape)))
         return _reshape(spread, tuple(n * k if d == where else n for d, n in enumerate(value.shape)))
-    return FUNCTIONS[np.take](value, np.repeat(np.arange(value.shape[where]), counts), where)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.take](  # type: ignore[no-any-return]
+        value, np.repeat(np.arange(value.shape[where]), counts), where
+    )
 
 
 @implements(np.copy, method="copy")

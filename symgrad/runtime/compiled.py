@@ -106,7 +106,8 @@ class Compiled:
         self.__call__ = self._slow_call
 
     def __repr__(self) -> str:
-        return f"<compiled {self.__name__}: {len(self._entries)} signature{'s' if len(self._entries) != 1 else ''}>"
+        count = len(self._entries)
+        return f"<compiled {self.__name__}: {count} signature{'s' if count != 1 else ''}>"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -129,7 +130,8 @@ class Compiled:
     def _wants_c(self, entry: Entry) -> bool:
         backend = self._backend or current().backend
         if backend == "auto":
-            # The first call of a signature is answered at once; C is worth its compile time from the second on.
+            # The first call of a signature is answered at once; C is worth its compile time from the
+            # second on.
             return entry.calls > 0 and entry.c_failed is None
         return backend == "c"
 
@@ -164,7 +166,8 @@ class Compiled:
                 aval_of(leaf)
             except (DtypeError, TypeError, ValueError):
                 return DtypeError(
-                    f"argument {name} of {self.__name__} is a {type(leaf).__name__}, which cannot be traced: {error}\n"
+                    f"argument {name} of {self.__name__} is a {type(leaf).__name__}, "
+                    f"which cannot be traced: {error}\n"
                     "  Give numbers, arrays, or tuples, lists and dicts of them; for an option use "
                     "sg.compile(f, static_argnums=…)."
                 )
@@ -177,8 +180,8 @@ class Compiled:
         for k, (a, name) in enumerate(zip(args, parameters, strict=True)):
             if k not in {s % max(len(args), 1) for s in self._static}:
                 names.extend(leaf_names(a, name))
-        for name in kwargs:
-            names.extend(leaf_names(kwargs[name], name))
+        for name, value in kwargs.items():
+            names.extend(leaf_names(value, name))
         return names
 
     # ---------------------------------------------------------------- tracing
@@ -314,7 +317,9 @@ def _nested_spec(argument: Any, avals: Any) -> Any:
     """
     kind = type(argument)
     if kind in (tuple, list):
-        return InputSpec("tuple" if kind is tuple else "list", items=tuple([_nested_spec(a, avals) for a in argument]))
+        return InputSpec(
+            "tuple" if kind is tuple else "list", items=tuple([_nested_spec(a, avals) for a in argument])
+        )
     if kind is dict:
         keys = tuple(argument)
         if list(keys) != sorted(keys):

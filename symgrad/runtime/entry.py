@@ -58,7 +58,8 @@ class Entry:
     """
 
     def __init__(
-        self, function: Callable[..., Any], avals: tuple[Aval, ...], labels: Sequence[str], name: str, settings: Settings
+        self, function: Callable[..., Any], avals: tuple[Aval, ...], labels: Sequence[str], name: str,
+        settings: Settings
     ) -> None:
         self.function = function
         self.avals = avals
@@ -135,7 +136,8 @@ class Entry:
 
     def stale(self) -> bool:
         """True where a captured array has changed its shape or dtype since the trace."""
-        return any([c.params[0][1].array.shape != c.shape or c.params[0][1].array.dtype != c.dtype for c in self._captures])
+        arrays = [(c, c.params[0][1].array) for c in self._captures]
+        return any(array.shape != c.shape or array.dtype != c.dtype for c, array in arrays)
 
     def grow(self, values: Sequence[Any]) -> Traced:
         """Trace the path that these data take, and enter it into the tree if there is room."""
@@ -154,7 +156,9 @@ class Entry:
         label_variables(Graph((), roots))
         simple = rebuild_into(self._simplified, roots, self._rewriter.rebuilt, self.table)
         guards = [
-            Guard(e, g.outcome, g.origin) for e, g in zip(simple, traced.guards, strict=False) if e.value is None
+            Guard(e, g.outcome, g.origin) for e, g in zip(
+                simple, traced.guards, strict=False
+            ) if e.value is None
         ]
         leaf = Leaf(
             len(self.tree.leaves), tuple(guards), tuple(simple[len(traced.guards) :]), traced.structure,
@@ -163,14 +167,21 @@ class Entry:
         self._explain(leaf)
         if not self.tree.add(leaf):
             self._give_up(
-                leaf, "took different decisions for the same data; it must depend on something that symgrad cannot see"
+                leaf,
+                "took different decisions for the same data; it must depend on something that symgrad "
+                "cannot see",
             )
             return
         self._captures = self.tree.graph.captures
         self.seconds["simplify"] = time.perf_counter() - start
         self._changed()
-        if len(self.tree.leaves) >= self.settings.max_paths or self.tree.graph.node_count > self.settings.max_operations:
-            self._give_up(leaf, f"has {len(self.tree.leaves)} paths and {self.tree.graph.node_count} operations, as many as allowed")
+        paths, operations = len(self.tree.leaves), self.tree.graph.node_count
+        if paths >= self.settings.max_paths or operations > self.settings.max_operations:
+            self._give_up(
+                leaf,
+                f"has {len(self.tree.leaves)} paths and {self.tree.graph.node_count} operations, "
+                "as many as allowed",
+            )
 
     def _explain(self, leaf: Leaf) -> None:
         vertex = self.tree.root
@@ -194,8 +205,8 @@ class Entry:
         warnings.warn(
             RetraceWarning(
                 f"{self.name} {why}: further paths are traced at every call, which is slow.{where}\n"
-                "  Use np.where for decisions on many elements, or raise the bounds with sg.config(max_paths=…, "
-                "max_operations=…)."
+                "  Use np.where for decisions on many elements, or raise the bounds with "
+                "sg.config(max_paths=…, max_operations=…)."
             ),
             stacklevel=2,
         )
@@ -237,7 +248,7 @@ class Entry:
 
     @staticmethod
     def _written(writes: Sequence[Any], results: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
-        """Give arguments and captured arrays their new contents, as NumPy would have; the rest is returned."""
+        """Give arguments and captured arrays their new contents, as NumPy would; the rest is returned."""
         count = len(results) - len(writes)
         for target, new in zip(writes, results[count:], strict=True):
             np.copyto(leaves[target] if isinstance(target, int) else target, new)
@@ -275,7 +286,9 @@ class Entry:
         if not self.full and self.tree.leaves:
             self.tree.leaves[-1].hits += 1
         new = [e for _, e in traced.writes]
-        results = [_finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)]
+        results = [
+            _finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)
+        ]
         return unflatten(traced.structure, self._written([t for t, _ in traced.writes], results, leaves))
 
     # ---------------------------------------------------------------- C

@@ -86,8 +86,8 @@ def differentiable(leaf: Expr, name: str, function: str, allow_int: bool = False
         return leaf
     raise DtypeError(
         f"argument {name} of {function} has dtype {leaf.dtype}, which has no derivative\n"
-        f"  Convert it with {name.split('[', maxsplit=1)[0]}.astype(float), differentiate another argument with argnums=…, or pass "
-        "allow_int=True to get zeros."
+        f"  Convert it with {name.split('[', maxsplit=1)[0]}.astype(float), differentiate another argument "
+        "with argnums=…, or pass allow_int=True to get zeros."
     )
 
 

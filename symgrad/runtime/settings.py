@@ -22,7 +22,7 @@ class Settings:
     backend
         Used by functions that were not given one: ``"auto"``, ``"numpy"`` or ``"c"``.
     max_paths
-        How many paths through its branches a function may have; beyond, unknown ones are traced at every call.
+        How many paths through its branches a function may have; beyond, unknown ones are traced each time.
     max_operations
         How many operations all its paths together may have.
     """

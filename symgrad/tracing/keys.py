@@ -29,7 +29,9 @@ def _bound(value: Any, ask: Callable[[Expr], int]) -> Any:
 def is_position(key: Any, ndim: int) -> bool:
     """True for a key that picks a single element."""
     parts = key if isinstance(key, tuple) else (key,)
-    return len(parts) == ndim and all(isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts)
+    return len(parts) == ndim and all(
+        isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts
+    )
 
 
 def has_expr(key: Any) -> bool:

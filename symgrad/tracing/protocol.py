@@ -13,6 +13,7 @@ from ..errors import TraceError, UnsupportedOperationError
 from ..ops.define import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS, as_exprs, cast, strengthen
 from ..ops.shaping import reshape
 
+
 def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callable[..., Any]:
     """What a ufunc, or one of its methods, becomes.
 
@@ -103,7 +104,8 @@ def unknown(name: str, known: list[str]) -> UnsupportedOperationError:
     near = difflib.get_close_matches(name.rpartition(".")[2], known, n=3)
     hint = f"Known names that are close: {', '.join(near)}. " if near else ""
     return UnsupportedOperationError(
-        f"{name} cannot be traced: symgrad has no rule for it.\n  {hint}Write it with NumPy functions that are known."
+        f"{name} cannot be traced: symgrad has no rule for it.\n"
+        f"  {hint}Write it with NumPy functions that are known."
     )
 
 

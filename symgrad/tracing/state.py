@@ -14,9 +14,9 @@ from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
 from ..errors import TraceError
+from ..ops.comparison import as_condition
 from ..ops.define import cast
 from ..ops.evaluate import evaluate
-from ..ops.selection import as_condition
 from ..ops.shaping import reshape
 
 

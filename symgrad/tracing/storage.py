@@ -1,9 +1,9 @@
 """What traced arrays are made of: memory that can be written to, shared by an array and its views.
 
-In-place code is turned into expressions as it runs. A base array holds its current expression, or, while it is
-written element by element, one expression for each element: then n writes and reads in a loop cost O(n), and the
-derivative sees plain scalar code. A view knows how it was cut from its base, so that a write through it reaches
-the base and every other view.
+In-place code is turned into expressions as it runs. A base array holds its current expression, or, while it
+is written element by element, one expression for each element: then n writes and reads in a loop cost O(n),
+and the derivative sees plain scalar code. A view knows how it was cut from its base, so that a write through
+it reaches the base and every other view.
 """
 
 from __future__ import annotations
@@ -103,15 +103,15 @@ def scattered(expr: Expr) -> np.ndarray[Any, Any]:
 def joined(elements: np.ndarray[Any, Any], aval: Aval) -> Expr:
     """An array expression from one scalar expression for each element."""
     flat = elements.ravel().tolist()
-    first: Expr = flat[0] if flat else None
-    if all(e is first for e in flat):
+    first: Expr | None = flat[0] if flat else None
+    if first is not None and all(e is first for e in flat):
         return broadcast_to(first, shape=aval.shape)
     line = FUNCTIONS[np.concatenate](_runs(flat))
     return line if line.shape == aval.shape else reshape(line, shape=aval.shape)
 
 
 def _runs(flat: list[Expr]) -> list[Expr]:
-    """Pieces of a line: runs of equal elements are broadcast, consecutive elements of one array are sliced."""
+    """Pieces of a line: runs of equal elements are broadcast, consecutive ones of an array are sliced."""
     pieces: list[Expr] = []
     k = 0
     while k < len(flat):
@@ -121,7 +121,10 @@ def _runs(flat: list[Expr]) -> list[Expr]:
             array, position = source
             while k + n < len(flat) and _element_of(flat[k + n]) == (array, position + n):
                 n += 1
-            piece = array if n == array.shape[0] else take_slice(array, starts=(position,), sizes=(n,), steps=(1,))
+            piece = (
+                array if n == array.shape[0]
+                else take_slice(array, starts=(position,), sizes=(n,), steps=(1,))
+            )
         else:
             while k + n < len(flat) and flat[k + n] is flat[k]:
                 n += 1
@@ -227,7 +230,9 @@ def replaced(x: Expr, key: Any, value: Expr) -> Expr:
     positions = np.full(x.shape, -1, dtype=np.int64)
     selection = positions[key]
     if value.ndim and np.broadcast_shapes(value.shape, np.shape(selection)) != np.shape(selection):
-        raise ShapeError(f"an array of shape {value.shape} cannot be written to a selection of shape {np.shape(selection)}")
+        raise ShapeError(
+            f"an array of shape {value.shape} cannot be written to a selection of shape {np.shape(selection)}"
+        )
     if value.ndim:
         # NumPy itself says which element of the value ends where; of duplicates the last one stays.
         positions[key] = np.broadcast_to(np.arange(value.aval.size).reshape(value.shape), np.shape(selection))
@@ -287,7 +292,7 @@ def _is_dynamic(key: Any) -> bool:
 
 
 def _replaced_dynamic(x: Expr, key: Any, value: Expr) -> Expr:
-    """Writes at positions that are traced: one mask, or traced integers beside slices that take whole axes."""
+    """Writes at traced positions: one mask, or traced integers beside slices that take whole axes."""
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) == 1 and parts[0].dtype.kind == "b":
         return _masked(x, parts[0], value)
@@ -308,7 +313,9 @@ def _replaced_dynamic(x: Expr, key: Any, value: Expr) -> Expr:
             )
         mask = here if mask is None else mask & here
     assert mask is not None
-    rest = tuple(n for n, p in zip(x.shape, [*parts, *[slice(None)] * x.ndim], strict=False) if isinstance(p, slice))
+    rest = tuple(
+        n for n, p in zip(x.shape, [*parts, *[slice(None)] * x.ndim], strict=False) if isinstance(p, slice)
+    )
     if value.ndim and value.shape != rest:
         value = broadcast_to(value, shape=rest)
     if value.ndim:
@@ -323,7 +330,9 @@ def _masked(x: Expr, mask: Expr, value: Expr) -> Expr:
     if not value.ndim:
         return where(mask, value, x)
     if mask.shape != x.shape or value.ndim != 1:
-        raise ShapeError("an array written through a traced mask must have one axis.\n  Use np.where(mask, new, old).")
+        raise ShapeError(
+            "an array written through a traced mask must have one axis.\n  Use np.where(mask, new, old)."
+        )
     # The k-th true element takes the k-th value.
     flat = reshape(mask, shape=(x.aval.size,))
     order = FUNCTIONS[np.cumsum](flat) - 1

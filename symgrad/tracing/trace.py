@@ -13,7 +13,7 @@ from ..core.paths import Guard
 from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
 from ..ops.define import lift
-from . import writing as _writing  # enters the functions that write
+from . import writing as _writing  # noqa: F401 - enters the functions that write
 from .state import Trace, active_table, active_trace, tracing
 from .tracer import ArrayTracer, Tracer, wrap
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -49,8 +49,7 @@ def located(error: SymgradError) -> SymgradError:
     if "\n  at " in text:
         return error
     head, _, advice = text.partition("\n  ")
-    made = type(error)(with_location(head, where(), advice))
-    return made
+    return type(error)(with_location(head, where(), advice))
 
 
 def unwrap(value: Any) -> Any:
@@ -153,7 +152,7 @@ def _decide(tracer: Tracer, integer: bool) -> bool | int:
     if trace is None or trace.table is not tracer.expr.table:
         refuse(
             "a traced value was used after its trace was over",
-            "Do not keep traced values in globals, attributes or caches; return them from the function instead.",
+            "Do not keep traced values in globals, attributes or caches; return them from the function.",
         )
     try:
         return trace.decide(tracer.expr, integer, user_origin(3))
@@ -395,7 +394,7 @@ class ArrayTracer(Tracer):
 
     # `_memory` is shared with views; until there is a view or a write there is none.
     __slots__ = ("_memory", "_seen", "_steps")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
@@ -444,10 +443,14 @@ class ArrayTracer(Tracer):
         """Replace all elements in place; other views of the memory see it."""
         new = lift(unwrap(value), self.expr.table)
         if not np.can_cast(new.dtype, self.dtype, "same_kind") and not new.aval.weak:
-            raise TypeError(f"{what} has dtype {new.dtype}, which does not fit into an array of dtype {self.dtype}")
+            raise TypeError(
+                f"{what} has dtype {new.dtype}, which does not fit into an array of dtype {self.dtype}"
+            )
         if new.shape != self.shape:
             if np.broadcast_shapes(new.shape, self.shape) != self.shape:
-                raise ValueError(f"{what} has shape {new.shape}, which does not fit into an array of shape {self.shape}")
+                raise ValueError(
+                    f"{what} has shape {new.shape}, which does not fit into an array of shape {self.shape}"
+                )
             new = FUNCTIONS[np.broadcast_to](new, self.shape)
         self._write(cast(new, self.dtype))
 
@@ -536,7 +539,7 @@ class ArrayTracer(Tracer):
     __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
     __iand__, __ior__, __ixor__ = _in_place("bitwise_and"), _in_place("bitwise_or"), _in_place("bitwise_xor")
 
-    def __imatmul__(self, other: Any) -> ArrayTracer:
+    def __imatmul__(self, other: Any) -> Self:
         self.overwrite(record(UFUNCS["matmul"], (self, other)), "the matrix product")
         return self
 
@@ -546,7 +549,8 @@ def write_out(out: Any, value: Any) -> Any:
     if not isinstance(out, ArrayTracer):
         refuse(
             "out= names an array that is not traced",
-            "Create it inside the function with symgrad.numpy (import symgrad.numpy as np), or use the result of the call.",
+            "Create it inside the function with symgrad.numpy (import symgrad.numpy as np), or use the "
+            "result of the call.",
         )
     out.expr.table.origin = user_origin(2)
     out.overwrite(value, "the result")

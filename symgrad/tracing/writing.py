@@ -27,7 +27,8 @@ from .tracer import (
 
 VIEWS.update({
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze,
-    np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.flip, np.fliplr, np.flipud, np.rot90, np.split,
+    np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.flip, np.fliplr, np.flipud, np.rot90,
+    np.split,
     np.array_split, np.matrix_transpose,
 })  # fmt: skip
 VIEW_METHODS.update({"reshape", "ravel", "transpose", "swapaxes", "squeeze"})
@@ -37,7 +38,8 @@ def add_at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:
     """``np.add.at`` and ``np.subtract.at``: unbuffered, so that repeated positions add up."""
     if ufunc not in (np.add, np.subtract) or not isinstance(x, ArrayTracer):
         refuse(
-            f"np.{ufunc.__name__}.at cannot be traced" + ("" if isinstance(x, ArrayTracer) else " on this array"),
+            f"np.{ufunc.__name__}.at cannot be traced"
+            f"{'' if isinstance(x, ArrayTracer) else ' on this array'}",
             "np.add.at and np.subtract.at on arrays created inside the function can.",
         )
     key = asked_key(indices)
@@ -85,7 +87,10 @@ def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target = _target(a, "np.put")
     flat = target.reshape(-1)
     places = np.ravel(np.asarray(ind))
-    values = record(FUNCTIONS[np.broadcast_to], (v, places.shape)) if np.ndim(v) == 0 else record(FUNCTIONS[np.ravel], (v,))
+    values = (
+        record(FUNCTIONS[np.broadcast_to], (v, places.shape))
+        if np.ndim(v) == 0 else record(FUNCTIONS[np.ravel], (v,))
+    )
     repeated = record(FUNCTIONS[np.take], (values, np.arange(len(places)) % values.shape[0], 0))
     flat[places] = repeated
     if flat._memory is not target._memory:
@@ -112,7 +117,8 @@ def _sort(self: ArrayTracer, axis: int = -1, **kwargs: Any) -> None:
 
 
 IN_PLACE.update({
-    np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _putmask, np.fill_diagonal: _fill_diagonal,
+    np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _putmask,
+    np.fill_diagonal: _fill_diagonal,
 })  # fmt: skip
 IN_PLACE_METHODS.update({"fill": _fill, "sort": _sort, "put": _put})
 IN_PLACE_UFUNC["at"] = add_at

@@ -15,8 +15,8 @@ from ..ops.shaping import concatenate, put_slice, reshape
 def accumulate(parts: Sequence[Expr]) -> Expr:
     """Sum of cotangents of one node.
 
-    Cotangents of single elements or rows are gathered into one array: n reads of an array in a loop cost O(n),
-    not n arrays.
+    Cotangents of single elements or rows are gathered into one array: n reads of an array in a loop cost
+    O(n), not n arrays.
     """
     if len(parts) == 1:
         return parts[0]

@@ -132,5 +132,4 @@ def _transpose(node: Expr, k: int, ct: Expr, params: dict[str, Any]) -> Expr | N
         back: Expr | None = node.op.transposes[0](ct, node, *node.args, which=k, **params)  # type: ignore[misc]
         return back
     rule = node.op.transposes[k]
-    back = None if rule is None else rule(ct, node, *node.args, **params)
-    return back
+    return None if rule is None else rule(ct, node, *node.args, **params)

@@ -14,7 +14,7 @@ from .rewrite import Bindings, Rewriter, Rule, RuleClass
 EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
 
 
-# ------------------------------------------------------------------------------------------ results that need code
+# ------------------------------------------------------------------------------------- results that need code
 
 
 def _reshape_reshape(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
@@ -136,7 +136,7 @@ def _unbroadcast_operands(rw: Rewriter, node: Expr, **operands: Expr) -> Expr | 
 
 
 def _square_power(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
-    """NumPy squares where the exponent is one number; an array of exponents goes through pow, which rounds worse."""
+    """NumPy squares where the exponent is one number; arrays go through pow, which rounds worse."""
     return None if node.args[1].ndim else rw.make(node.table, OPS["square"], [x], {})
 
 
@@ -170,6 +170,10 @@ def _exact(pattern: str, result: Any, example: str, counterexample: str = "", **
 
 def _masked(pattern: str, result: Any, example: str, counterexample: str = "", **kw: Any) -> Rule:
     return Rule(MASKED, pattern, result, example=example, counterexample=counterexample, **kw)
+
+
+def _stable(pattern: str, result: Any, example: str, counterexample: str = "", **kw: Any) -> Rule:
+    return Rule(RuleClass.STABLE, pattern, result, example=example, counterexample=counterexample, **kw)
 
 
 EXACT_RULES: list[Rule] = [
@@ -238,10 +242,10 @@ MASKED_RULES: list[Rule] = [
 
 
 STABLE_RULES: list[Rule] = [
-    Rule(RuleClass.STABLE, "power(sqrt(x), n)", _half_power, example="power(sqrt(x), 3)", counterexample="power(x, 3)"),
+    _stable("power(sqrt(x), n)", _half_power, "power(sqrt(x), 3)", "power(x, 3)"),
     # The operand of root is a sum of squares by construction, never negative.
-    Rule(RuleClass.STABLE, "square(root(x))", "x", example="square(root(x))", counterexample="square(x)"),
-    Rule(RuleClass.STABLE, "square(sqrt(x))", "in_domain(x)", example="square(sqrt(x))", counterexample="square(x)"),
+    _stable("square(root(x))", "x", "square(root(x))", "square(x)"),
+    _stable("square(sqrt(x))", "in_domain(x)", "square(sqrt(x))", "square(x)"),
 ]
 
 

@@ -30,8 +30,9 @@ _FOLLOWED_ON_ALL = {multiply, add, concatenate}
 class Supports:
     """Supports of the tangents and cotangents that one differentiation creates.
 
-    What carries a derivative is told to :meth:`carry`; primal values are never looked into, their zeros are the
-    user's own. Creation order could not tell the two apart: a node may exist already, from another derivative.
+    What carries a derivative is told to :meth:`carry`; primal values are never looked into, their zeros are
+    the user's own. Creation order could not tell the two apart: a node may exist already, from another
+    derivative.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What each operation of the table should compute, said independently of its record: NumPy's own function, or a loop."""
+"""What each operation of the table should compute, said independently of its record."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _put_slice(x: Array, shape: Any, starts: Any, steps: Any) -> Array:
     return result
 
 
-def _running(step: Callable[[float, float], float], x: Array, axis: int, reverse: bool, start: float, exclusive: bool) -> Array:
+def _running(
+    step: Callable[[float, float], float], x: Array, axis: int, reverse: bool, start: float, exclusive: bool
+) -> Array:
     moved = np.moveaxis(np.array(x), axis, 0)
     result = np.empty_like(moved)
     state = np.full(moved.shape[1:], start, x.dtype)

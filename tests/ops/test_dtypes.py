@@ -86,7 +86,8 @@ def test_python_numbers_are_weak(name: str, number: Any) -> None:
 
 OPERATORS = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "%": operator.mod, "**": operator.pow, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
     "==": operator.eq, "!=": operator.ne, "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "<<": operator.lshift, ">>": operator.rshift,
 }  # fmt: skip
@@ -115,7 +116,7 @@ def test_operators_on_python_floats(symbol: str) -> None:
 
 
 def test_functions_make_python_numbers_strong() -> None:
-    """NumPy's functions answer with NumPy's float64, which does not adapt; Python's operators keep weakness."""
+    """NumPy's functions answer with NumPy's float64, which does not adapt; operators keep weakness."""
     x = np.ones(2, np.float32)
     assert trace(lambda a, x: a * 2 * x, 2.5, x).outputs[0].dtype == np.float32
     assert trace(lambda a, x: np.multiply(a, 2) * x, 2.5, x).outputs[0].dtype == np.float64
@@ -160,9 +161,12 @@ def test_integer_division_rounds_down() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "cumsum", "cumprod",
-                                  "argmax", "argmin", "argsort", "sort", "median", "ptp", "average", "trace", "round",
-                                  "nan_to_num", "count_nonzero", "nansum", "nanmean", "real", "fix", "sinc"])
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "cumsum", "cumprod", "argmax", "argmin",
+     "argsort", "sort", "median", "ptp", "average", "trace", "round", "nan_to_num", "count_nonzero", "nansum",
+     "nanmean", "real", "fix", "sinc"],
+)
 def test_functions(name: str, dtype: str) -> None:
     function = getattr(np, name)
     x = np.array([[1, 3], [2, 1]]).astype(dtype)
@@ -189,10 +193,12 @@ def test_dtypes_that_cannot_be_traced(target: Any) -> None:
         trace(lambda x: x.astype(target), np.ones(2))
 
 
-@pytest.mark.parametrize("exponent", [0.5, 2, 2.0, -1.0, -1, 1.0, 1, 0, 0.0, 3, 1.5, np.float64(0.5), np.float32(0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "exponent", [0.5, 2, 2.0, -1.0, -1, 1.0, 1, 0, 0.0, 3, 1.5, np.float64(0.5), np.float32(0.5)], ids=repr
+)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_powers_of_special_values(exponent: Any, dtype: str) -> None:
-    """The operator on arrays is NumPy's sqrt, square and reciprocal, which differ from pow at -inf and -0.0."""
+    """The operator on arrays is NumPy's sqrt, square and reciprocal: not pow at -inf and -0.0."""
     with np.errstate(all="ignore"):
         x = np.array(SPECIAL).astype(dtype)
     assert_as_numpy(lambda x: x**exponent, x)
