@@ -25,7 +25,8 @@ LN10 = math.log(10.0)
 
 
 def _unary(
-    ufunc: np.ufunc, doc: str, partial: Any, low: float, high: float, latex: str = "", text: str = "", c: str = ""
+    ufunc: np.ufunc, doc: str, partial: Any, low: float, high: float, latex: str = "", text: str = "",
+    c: str = ""
 ) -> Op:
     """An op of one argument whose C function is named in NumPy's way, shortened."""
     name = ufunc.__name__
@@ -85,7 +86,8 @@ arcsinh = _unary(
     latex=r"\operatorname{{arsinh}}\left({0}\right)",
 )
 arccosh = _unary(
-    np.arccosh, "Inverse hyperbolic cosine.", lambda out, x: reciprocal(sqrt(x - 1.0) * sqrt(x + 1.0)), 1.2, 3.0,
+    np.arccosh, "Inverse hyperbolic cosine.", lambda out, x: reciprocal(sqrt(x - 1.0) * sqrt(x + 1.0)),
+    1.2, 3.0,
     latex=r"\operatorname{{arcosh}}\left({0}\right)",
 )
 arctanh = _unary(
@@ -134,7 +136,8 @@ logaddexp = elementwise(
 logaddexp2 = elementwise(
     "logaddexp2", ufunc=np.logaddexp2, doc="log2(2**x + 2**y) without overflow.", commutative=True,
     partials=[
-        lambda out, x, y: _softmax_weight(x * LN2, y * LN2), lambda out, x, y: _softmax_weight(y * LN2, x * LN2),
+        lambda out, x, y: _softmax_weight(x * LN2, y * LN2),
+        lambda out, x, y: _softmax_weight(y * LN2, x * LN2),
     ],
     c="sg_logaddexp2{f}({0}, {1})", latex=r"\operatorname{{logaddexp2}}\left({0}, {1}\right)",
     samples=[Sample(((-3.0, 3.0), (-3.0, 3.0)))],
