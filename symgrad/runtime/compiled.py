@@ -14,6 +14,7 @@ from ..core.graph import Graph
 from ..core.lazy import lazy_import
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..errors import DtypeError, SymgradError
+from ..tracing.namespace import bound
 from ..tracing.trace import active_table
 from ..tracing.tracer import Tracer
 from .entry import Entry, input_spec
@@ -119,7 +120,7 @@ class Compiled:
     def _slow_call(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call that no kernel takes as it is."""
         if active_table() is not None:
-            return self._function(*args, **kwargs)
+            return bound(self._function)(*args, **kwargs)
         self._calls += 1
         entry, leaves = self._entry(args, kwargs)
         result = entry.call(leaves, self._wants_c(entry))
@@ -197,7 +198,7 @@ class Compiled:
 
         def flat(*tracers: Tracer) -> Any:
             positional, named = unflatten(structure, tracers)
-            return self._function(*[static.get(k, a) for k, a in enumerate(positional)], **named)
+            return bound(self._function)(*[static.get(k, a) for k, a in enumerate(positional)], **named)
 
         return Entry(flat, avals, self._names(args, kwargs), self.__name__, current())
 

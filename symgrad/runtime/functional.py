@@ -15,6 +15,7 @@ from ..errors import DtypeError, ShapeError, TraceError
 from ..ops.casting import python_number
 from ..ops.define import cast
 from ..ops.shaping import broadcast_to
+from ..tracing.namespace import bound
 from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
 from ..tracing.tracer import ArrayTracer, wrap
@@ -149,7 +150,7 @@ def value_and_grad_of(
         replaced = list(args)
         for (leaves, structure), k in zip(flat, chosen, strict=True):
             replaced[k] = unflatten(structure, [next(inner) for _ in leaves])
-        result = function(*replaced, **kwargs)
+        result = bound(function)(*replaced, **kwargs)
         places.write_through()
         value, aux = _value_and_aux(result, has_aux, name_of(function))
         out = _scalar(value, table, name_of(function))
@@ -226,7 +227,7 @@ def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: l
     places = Placeholders(given)
     inner = iter([wrap(p) for p in places.inputs])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    outputs, structure = outputs_of(function(*replaced), table, name_of(function))
+    outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
     outputs = _simplified(outputs)
     seeds = cotangents(structure, outputs)
     grads = pullback(outputs, seeds, places.inputs)
@@ -289,7 +290,7 @@ def jvp_of(
     n = len(given)
     inner = iter([wrap(p) for p in places.inputs[:n]])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    outputs, structure = outputs_of(function(*replaced), table, name_of(function))
+    outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
     outputs = _simplified(outputs)
     results = pushforward(outputs, places.inputs[:n], list(places.inputs[n:]))
     full = [zeros(o) if t is None else cast(t, o.dtype) for t, o in zip(results, outputs, strict=True)]

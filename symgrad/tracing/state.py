@@ -36,6 +36,8 @@ class Trace:
         The decisions taken so far.
     captured
         The arrays that were handed out by name, with their tracers, by id.
+    space
+        The names that the traced function sees.
     alias
         Inputs that stand for other expressions: the variables of an inner derivative.
     """
@@ -45,6 +47,7 @@ class Trace:
         self.guards: list[Guard] = []
         self.alias: dict[int, Expr] = {}
         self.captured: dict[int, tuple[Any, Any]] = {}
+        self.space: Any = None
         self._has_data = values is not None
         self._values: dict[int, Any] = dict(values or {})
         self._resolved: dict[int, Expr] = {}

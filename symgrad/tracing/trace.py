@@ -102,6 +102,8 @@ def trace_path(
                 raise cause from None
             raise
         outputs, structure = outputs_of(result, table, name)
+        if trace.space is not None:
+            trace.space.close(name)
     written = [*enumerate(tracers), *trace.captured.values()]
     writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
     return Traced(outputs, structure, trace.guards, writes, trace)
