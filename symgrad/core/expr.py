@@ -239,12 +239,14 @@ class InternTable:
     One table serves one trace and everything derived from it; it is freed with the last of its expressions.
     """
 
-    __slots__ = ("__weakref__", "_ids", "_nodes", "_numbers", "labels", "origin", "origins")
+    __slots__ = ("__weakref__", "_ids", "_nodes", "_numbers", "known", "labels", "origin", "origins")
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Expr] = {}
         self._ids = itertools.count()
         self._numbers: dict[Any, Expr] = {}
+        self.known: set[int] = set()
+        """Ids of nodes that depend on constants only."""
         self.origins: dict[int, Origin] = {}
         """User lines by node id; outside the identity of nodes."""
         self.labels: dict[int, str] = {}
@@ -282,6 +284,8 @@ class InternTable:
     def _enter(self, key: Any, op: Op, args: tuple[Expr, ...], params: Params, aval: Aval) -> Expr:
         node = Expr(op, args, params, aval, next(self._ids), self)
         self._nodes[key] = node
+        if op is CONST or (args and args[0].id in self.known and all([a.id in self.known for a in args])):
+            self.known.add(node.id)
         if self.origin is not None:
             self.origins[node.id] = self.origin
         return node

@@ -154,11 +154,12 @@ class Compiled:
             raise self._bad_argument(args, kwargs, leaves, error) from None
         key = (structure, avals, static)
         entry = self._entries.get(key)
-        if entry is None or entry.stale():
+        if entry is None:
             with self._lock:
                 entry = self._entries.get(key)
-                if entry is None or entry.stale():
+                if entry is None:
                     entry = self._entries[key] = self._new_entry(structure, avals, args, kwargs)
+        entry.refresh()
         return entry, [np.asarray(leaf) if _needs_array(leaf) else leaf for leaf in leaves]
 
     def _bad_argument(self, args: Any, kwargs: Any, leaves: Sequence[Any], error: Exception) -> SymgradError:

@@ -21,8 +21,10 @@ from ..tracing.naming import label_variables
 from ..tracing.trace import Traced, trace_path
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
+from ..tracing.watches import Watched
+from . import specs
 from .settings import Settings
-from .specs import DispatcherLike, InputSpec, OutputSpec
+from .specs import DispatcherLike, InputSpec, OutputSpec, Watch
 
 if TYPE_CHECKING:
     from .. import lowering
@@ -88,6 +90,7 @@ class Entry:
         self._rewriter = Rewriter(DEFAULT_RULES)
         self._simplified: dict[int, Expr] = {}
         self._captures: list[Expr] = []
+        self._watched: dict[Any, Watched] = {}
         self._hits = np.zeros(0, np.int64)
         self._changed()
 
@@ -134,8 +137,19 @@ class Entry:
 
     # ---------------------------------------------------------------- paths
 
-    def stale(self) -> bool:
-        """True where a captured array has changed its shape or dtype since the trace."""
+    def refresh(self) -> None:
+        """Forget all paths if something that a trace has read is no longer the same."""
+        for watched in self._watched.values():
+            if not watched.holds():
+                self._reset()
+                self.full = False
+                self.reason = f"a captured value changed: {watched}"
+                return
+        if self._captured_differently():
+            self._reset()
+            self.reason = "a captured array changed its shape or dtype"
+
+    def _captured_differently(self) -> bool:
         arrays = [(c, c.params[0][1].array) for c in self._captures]
         return any(array.shape != c.shape or array.dtype != c.dtype for c, array in arrays)
 
@@ -173,6 +187,7 @@ class Entry:
             )
             return
         self._captures = self.tree.graph.captures
+        self._watch(traced)
         self.seconds["simplify"] = time.perf_counter() - start
         self._changed()
         paths, operations = len(self.tree.leaves), self.tree.graph.node_count
@@ -183,7 +198,16 @@ class Entry:
                 "as many as allowed",
             )
 
+    def _watch(self, traced: Traced) -> None:
+        """Remember what the trace has read of the world outside."""
+        space = traced.trace.space
+        if space is not None:
+            for watched in space.watched:
+                self._watched[watched.kind, id(watched.container), watched.key] = watched
+
     def _explain(self, leaf: Leaf) -> None:
+        if self.reason.startswith("a captured"):
+            return
         vertex = self.tree.root
         for guard in leaf.guards:
             if vertex.guard is None:
@@ -196,6 +220,10 @@ class Entry:
                 return
             vertex = child
         self.reason = "first call with arguments of this structure, these shapes and dtypes"
+
+    def watches(self) -> list[Watch]:
+        """The conditions on captured values, for the dispatcher."""
+        return [_native_watch(w) for w in self._watched.values()]
 
     def _give_up(self, leaf: Leaf, why: str) -> None:
         """From here on, unknown paths are traced at every call."""
@@ -338,9 +366,21 @@ class Entry:
             structure,
             slow,
             hidden=self._hidden,
+            watches=self.watches(),
             release_gil=self.c_code().work > GIL_WORK,
             name=self.name,
         )
+
+
+def _native_watch(watched: Watched) -> Watch:
+    """A condition as the dispatcher takes it."""
+    if watched.kind == "item":
+        return specs.Item(watched.container, watched.key, watched.value)
+    if watched.kind == "cell":
+        return specs.Cell(watched.container, watched.value)
+    if watched.kind == "sequence":
+        return specs.Sequence(watched.container, watched.value)
+    return specs.Mapping(watched.container, *watched.value)
 
 
 def _no_answer(*_: Any) -> None:

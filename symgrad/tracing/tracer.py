@@ -13,6 +13,7 @@ from ..core.origin import user_origin
 from ..errors import SymgradError, TraceError, UnsupportedOperationError, with_location
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
+from .folding import folded
 from .keys import has_expr, is_position, static_key
 from .protocol import function_for, ufunc_method
 from .state import active_trace
@@ -70,6 +71,8 @@ def unwrap(value: Any) -> Any:
 def wrap(value: Any) -> Any:
     """Replace expressions by tracers in nested tuples and lists."""
     if isinstance(value, Expr):
+        if value.id in value.table.known:
+            value = folded(value)
         return (ArrayTracer if value.aval.shape else Tracer)(value)
     if isinstance(value, list):
         return [wrap(v) for v in value]
@@ -120,7 +123,7 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
         except SymgradError as error:
             raise located(error) from None
-        return ArrayTracer(made) if made.aval.shape else Tracer(made)
+        return wrap(made) if made.id in made.table.known else (ArrayTracer if made.aval.shape else Tracer)(made)
 
     return method
 
