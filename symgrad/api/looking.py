@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.aval import Aval, aval_of, make_aval
+from ..core.aval import Aval, aval_of
 from ..core.graph import Graph
 from ..core.lazy import lazy_import
 from ..core.pytree import flatten, leaf_names, unflatten
+from ..core.spec import Spec
 from ..runtime import functional
 from ..runtime.compiled import Compiled, parameter_names
 from ..tracing.naming import label_variables
@@ -26,44 +27,6 @@ formula_room: Any = lazy_import("symgrad.formula.formula")
 toolchain: Any = lazy_import("symgrad.codegen.toolchain")
 cache: Any = lazy_import("symgrad.codegen.cache")
 blas: Any = lazy_import("symgrad.codegen.blas")
-
-
-class Spec:
-    """Stands for an argument where no data are at hand.
-
-    Parameters
-    ----------
-    shape
-        Sizes of the axes; ``()`` for a scalar.
-    dtype
-        NumPy dtype or its name.
-    name
-        How the argument is called in what is printed; by default the name of the parameter.
-
-    Examples
-    --------
-    >>> import numpy as np, symgrad as sg
-    >>> sg.trace(lambda x: np.sum(x), sg.Spec((3,))).node_count
-    1
-    """
-
-    # No dataclass: those are looked into as containers of arrays.
-    __slots__ = ("dtype", "name", "shape")
-
-    def __init__(
-        self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None
-    ) -> None:
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Spec({self.shape}, {self.dtype.name!r}{f', {self.name!r}' if self.name else ''})"
-
-    @property
-    def aval(self) -> Aval:
-        """Shape and dtype."""
-        return make_aval(self.shape, self.dtype)
 
 
 def _aval(leaf: Any) -> Aval:

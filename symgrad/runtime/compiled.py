@@ -13,6 +13,7 @@ from ..core.aval import Aval, aval_of
 from ..core.graph import Graph
 from ..core.lazy import lazy_import
 from ..core.pytree import flatten, leaf_names, unflatten
+from ..core.spec import Spec
 from ..errors import DtypeError, SymgradError
 from ..tracing.namespace import bound
 from ..tracing.trace import active_table
@@ -149,7 +150,7 @@ class Compiled:
     def _entry(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any]]:
         leaves, structure, static = self._split(args, kwargs)
         try:
-            avals = tuple([aval_of(leaf) for leaf in leaves])
+            avals = tuple([leaf.aval if isinstance(leaf, Spec) else aval_of(leaf) for leaf in leaves])
         except (DtypeError, TypeError, ValueError) as error:
             raise self._bad_argument(args, kwargs, leaves, error) from None
         key = (structure, avals, static)
@@ -259,7 +260,7 @@ class Compiled:
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         if args or kwargs:
             entry, leaves = self._entry(args, kwargs)
-            entry.ensure(leaves)
+            entry.ensure(None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves)
             return entry
         if not self._entries:
             raise ValueError(f"{self.__name__} was not called yet; give example arguments")
@@ -285,7 +286,7 @@ def _bound(compiled: Compiled, instance: Any) -> Any:
 
 
 def _needs_array(leaf: Any) -> bool:
-    return not isinstance(leaf, (np.ndarray, np.generic, float, int))
+    return not isinstance(leaf, (np.ndarray, np.generic, float, int, Spec))
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:

@@ -19,9 +19,9 @@ from ..core.pytree import unflatten
 from ..errors import CompilerError, PerformanceWarning, RetraceWarning, UnsupportedOperationError
 from ..tracing.naming import label_variables
 from ..tracing.trace import Traced, trace_path
+from ..tracing.watches import Watched
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
-from ..tracing.watches import Watched
 from . import specs
 from .settings import Settings
 from .specs import DispatcherLike, InputSpec, OutputSpec, Watch
@@ -153,7 +153,7 @@ class Entry:
         arrays = [(c, c.params[0][1].array) for c in self._captures]
         return any(array.shape != c.shape or array.dtype != c.dtype for c, array in arrays)
 
-    def grow(self, values: Sequence[Any]) -> Traced:
+    def grow(self, values: Sequence[Any] | None) -> Traced:
         """Trace the path that these data take, and enter it into the tree if there is room."""
         with self._lock:
             start = time.perf_counter()
@@ -265,10 +265,10 @@ class Entry:
                 return unflatten(first.structure, self._written(first.writes, answer, leaves))
         return self.run_numpy(leaves, use_c)
 
-    def ensure(self, leaves: Sequence[Any]) -> None:
-        """Trace a path if none is known yet."""
+    def ensure(self, leaves: Sequence[Any] | None) -> None:
+        """Trace a path if none is known yet; without data no decision can depend on them."""
         if not self.tree.leaves:
-            self.grow(_numpy_values(leaves))
+            self.grow(None if leaves is None else _numpy_values(leaves))
 
     def _kernel_fits(self) -> bool:
         """A kernel of several paths does not say which one it took; writing back needs to know."""

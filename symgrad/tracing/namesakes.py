@@ -17,6 +17,7 @@ from ..core.origin import user_origin
 from ..core.pytree import flatten
 from ..errors import SideEffectWarning
 from ..ops.define import UFUNCS
+from ..ops.transcendental import erf, erfc
 from .creating import CREATE
 from .tracer import Tracer, record
 from .watches import Watched
@@ -138,15 +139,15 @@ BUILTINS: dict[str, Any] = dict(
 # ------------------------------------------------------------------------------------------ math
 
 
-def _math(name: str, ufunc: str) -> Callable[..., Any]:
-    plain = getattr(math, name)
+def _math(plain: Callable[..., Any], namesake: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the math module that hands traced values to NumPy's function of that meaning."""
 
     def call(*args: Any) -> Any:
         if not is_traced(*args):
             return plain(*args)
-        return record(UFUNCS[ufunc], args)
+        return record(namesake, args)
 
-    call.__name__ = name
+    call.__name__ = plain.__name__
     return call
 
 
@@ -156,20 +157,16 @@ def _log(x: Any, base: Any = None) -> Any:
     return np.log(x) if base is None else np.log(x) / np.log(base)
 
 
-def _integer(name: str) -> Callable[..., Any]:
-    plain = getattr(math, name)
-
+def _integer(plain: Callable[..., Any], namesake: Callable[..., Any]) -> Callable[..., Any]:
     def call(x: Any) -> Any:
-        return int(getattr(np, name)(x)) if isinstance(x, Tracer) else plain(x)
+        return int(namesake(x)) if isinstance(x, Tracer) else plain(x)
 
     return call
 
 
-def _truth(name: str) -> Callable[..., bool]:
-    plain = getattr(math, name)
-
+def _truth(plain: Callable[..., Any], namesake: Callable[..., Any]) -> Callable[..., bool]:
     def call(x: Any) -> bool:
-        return bool(getattr(np, name)(x)) if isinstance(x, Tracer) else plain(x)
+        return bool(namesake(x)) if isinstance(x, Tracer) else plain(x)
 
     return call
 
@@ -200,19 +197,24 @@ def _length(*coordinates: Any) -> Any:
     return np.hypot(*coordinates) if len(coordinates) == 2 else np.sqrt(_sum([c * c for c in coordinates]))
 
 
-_MATH_UFUNCS = {
-    "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log2": "log2", "log10": "log10", "log1p": "log1p", "sqrt": "sqrt",
-    "pow": "power", "fabs": "absolute", "fmod": "fmod", "copysign": "copysign", "erf": "erf", "erfc": "erfc",
-    "radians": "radians", "degrees": "degrees", "cbrt": "cbrt",
+_UFUNCS_OF_MATH: dict[Any, np.ufunc] = {
+    math.sin: np.sin, math.cos: np.cos, math.tan: np.tan, math.asin: np.arcsin, math.acos: np.arccos,
+    math.atan: np.arctan, math.atan2: np.arctan2, math.sinh: np.sinh, math.cosh: np.cosh, math.tanh: np.tanh,
+    math.asinh: np.arcsinh, math.acosh: np.arccosh, math.atanh: np.arctanh, math.exp: np.exp, math.exp2: np.exp2,
+    math.expm1: np.expm1, math.log2: np.log2, math.log10: np.log10, math.log1p: np.log1p, math.sqrt: np.sqrt,
+    math.pow: np.power, math.fabs: np.absolute, math.fmod: np.fmod, math.copysign: np.copysign,
+    math.radians: np.radians, math.degrees: np.degrees, math.cbrt: np.cbrt,
 }  # fmt: skip
-MATH: dict[str, Callable[..., Any]] = {
-    **{name: _math(name, ufunc) for name, ufunc in _MATH_UFUNCS.items() if hasattr(math, name) and ufunc in UFUNCS},
-    **{name: _integer(name) for name in ("floor", "ceil", "trunc")},
-    **{name: _truth(name) for name in ("isnan", "isinf", "isfinite")},
-    "log": _log, "fsum": _sum, "prod": _prod, "dist": _distance, "hypot": _length,
+_SPECIAL: dict[Any, Any] = {math.erf: erf, math.erfc: erfc}
+_BY_FUNCTION: dict[Any, Callable[..., Any]] = {
+    **{plain: _math(plain, UFUNCS[ufunc.__name__]) for plain, ufunc in _UFUNCS_OF_MATH.items() if ufunc.__name__ in UFUNCS},
+    **{plain: _math(plain, op) for plain, op in _SPECIAL.items()},
+    **{p: _integer(p, n) for p, n in ((math.floor, np.floor), (math.ceil, np.ceil), (math.trunc, np.trunc))},
+    **{p: _truth(p, n) for p, n in ((math.isnan, np.isnan), (math.isinf, np.isinf), (math.isfinite, np.isfinite))},
+    math.log: _log, math.fsum: _sum, math.prod: _prod, math.dist: _distance, math.hypot: _length,
 }  # fmt: skip
+MATH: dict[str, Callable[..., Any]] = {plain.__name__: function for plain, function in _BY_FUNCTION.items()}
+"""What the math module's functions become, by their names."""
 
 
 # ------------------------------------------------------------------------------------------ modules

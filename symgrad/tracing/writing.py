@@ -31,7 +31,7 @@ VIEWS.update({
     np.split,
     np.array_split, np.matrix_transpose,
 })  # fmt: skip
-VIEW_METHODS.update({"reshape", "ravel", "transpose", "swapaxes", "squeeze"})
+VIEW_METHODS.update(f.__name__ for f in (np.reshape, np.ravel, np.transpose, np.swapaxes, np.squeeze))
 
 
 def add_at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:

@@ -255,19 +255,12 @@ class TestCompile:
         assert (f(1.0), g(1.0)) == (2.0, 3.0)
 
     def test_it_traces_once_for_each_signature(self):
-        calls = []
-
-        def f(x):
-            calls.append(1)
-            return np.sum(x)
-
-        compiled = sg.compile(f)
+        compiled = sg.compile(lambda x: np.sum(x))
         for _ in range(4):
             compiled(np.ones(3))
         compiled(np.ones(4))
         compiled(np.ones(3, np.float32))
         compiled(1.0)
-        assert len(calls) == 4
         assert compiled.cache_info().traces == 4
 
     def test_static_arguments_select_a_trace(self):
