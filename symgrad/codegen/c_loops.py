@@ -59,6 +59,16 @@ def loop_lines(loop: Loop, context: Context, indent: str, depth: int) -> Lines:
     return write(loop, sums, context, indent, depth)
 
 
+def _independent(loop: Loop, depth: int) -> str:
+    """What tells the compiler that iterations do not meet in memory: it does not believe all pointers."""
+    if loop.scope.loops or loop.extent < SHORT:
+        return ""
+    for effect in loop.scope.effects:
+        if effect.kind == "scatter" or all([axis != depth for axis, _ in effect.index[1]]):
+            return ""
+    return "SG_INDEPENDENT "
+
+
 def reductions_in(loop: Loop) -> list[Reduction]:
     """Reductions of a loop and of the loops inside."""
     found: list[Reduction] = []
@@ -134,7 +144,8 @@ def _plain(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
             lines.append(f"{indent}sg_pairs{s.suffix} {s.acc} = {{{{0}}, 0}};")
         else:
             lines.append(f"{indent}{s.kind} {s.acc} = {s.start};")
-    lines.append(f"{indent}for (long {i} = {loop.range[0]}; {i} < {loop.range[1]}; ++{i}) {{")
+    head = f"for (long {i} = {loop.range[0]}; {i} < {loop.range[1]}; ++{i}) {{"
+    lines.append(f"{indent}{_independent(loop, depth)}{head}")
     lines += scope_lines(loop.scope, context, inner)
     for s in sums:
         if s.pairwise and not innermost:
@@ -177,46 +188,51 @@ def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
             lines.append(f"{inner}for (int lane = 0; lane < {lanes}; ++lane) {s.acc}[lane] = {s.start};")
     origin, end = (f"{i}_block", f"{i}_end") if blocked else (str(first), str(last))
     strip = context.names.fresh(f"{i}_strip") if loop.extent > lanes else ""
-    lines += _strips(sums, body, i, (origin, end), strip, lanes, loop.extent, inner)
+    written = _Strips(sums, body, i, _independent(loop, depth))
+    lines += written.lines((origin, end), strip, lanes, loop.extent, inner)
     for s in sums:
         lines += _gathered(s, lanes, inner, blocked)
     return [*lines, *_blocks_closed(sums, indent)] if blocked else lines
 
 
-def _strips(
-    sums: list[_Sum], body: Lines, i: str, bounds: tuple[str, str], strip: str, lanes: int, extent: int,
-    indent: str
-) -> Lines:
+class _Strips:
     """The loops over strips and lanes."""
-    origin, end = bounds
-    inner = indent + _STEP
 
-    def lane_loop(base: str, count: str, at: str) -> Lines:
-        used = any(re.search(rf"\b{i}\b", text) for text in body)
-        return [
-            f"{at}for (long lane = 0; lane < {count}; ++lane) {{",
-            *([f"{at}    const long {i} = {'lane' if base == '0' else f'{base} + lane'};"] if used else []),
-            *[f"{at}    {text}" for text in body], *[f"{at}    {s.combined(f'{s.acc}[lane]')}" for s in sums],
-            f"{at}}}",
-        ]  # fmt: skip
+    def __init__(self, sums: list[_Sum], body: Lines, variable: str, independent: str) -> None:
+        self.sums = sums
+        self.body = body
+        self.variable = variable
+        self.independent = independent
 
-    if extent <= lanes:
-        return lane_loop(origin, str(extent), indent)
-    if len(body) > REPEATED_BODY:
-        left = f"{end} - {strip}"
-        return [
-            f"{indent}for (long {strip} = {origin}; {strip} < {end}; {strip} += {lanes}) {{",
-            f"{inner}const long lanes = {left} < {lanes} ? {left} : {lanes};",
-            *lane_loop(strip, "lanes", inner), f"{indent}}}",
+    def lines(self, bounds: tuple[str, str], strip: str, lanes: int, extent: int, indent: str) -> Lines:
+        """All iterations between two bounds, which are sources."""
+        origin, end = bounds
+        inner = indent + _STEP
+        if extent <= lanes:
+            return self._lane_loop(origin, str(extent), indent)
+        if len(self.body) > REPEATED_BODY:
+            left = f"{end} - {strip}"
+            return [
+                f"{indent}for (long {strip} = {origin}; {strip} < {end}; {strip} += {lanes}) {{",
+                f"{inner}const long lanes = {left} < {lanes} ? {left} : {lanes};",
+                *self._lane_loop(strip, "lanes", inner), f"{indent}}}",
+            ]  # fmt: skip
+        full = [
+            f"{indent}long {strip} = {origin};",
+            f"{indent}for (; {strip} + {lanes} <= {end}; {strip} += {lanes}) {{",
+            *self._lane_loop(strip, str(lanes), inner), f"{indent}}}",
         ]  # fmt: skip
-    full = [
-        f"{indent}long {strip} = {origin};",
-        f"{indent}for (; {strip} + {lanes} <= {end}; {strip} += {lanes}) {{",
-        *lane_loop(strip, str(lanes), inner), f"{indent}}}",
-    ]  # fmt: skip
-    if extent % lanes == 0:
-        return full
-    return [*full, *lane_loop(strip, f"{end} - {strip}", indent)]
+        return full if extent % lanes == 0 else [*full, *self._lane_loop(strip, f"{end} - {strip}", indent)]
+
+    def _lane_loop(self, base: str, count: str, indent: str) -> Lines:
+        i, inner = self.variable, indent + _STEP
+        used = any(re.search(rf"\b{i}\b", text) for text in self.body)
+        return [
+            f"{indent}{self.independent}for (long lane = 0; lane < {count}; ++lane) {{",
+            *([f"{inner}const long {i} = {'lane' if base == '0' else f'{base} + lane'};"] if used else []),
+            *[inner + text for text in self.body],
+            *[inner + s.combined(f"{s.acc}[lane]") for s in self.sums], f"{indent}}}",
+        ]  # fmt: skip
 
 
 def _gathered(s: _Sum, lanes: int, inner: str, blocked: bool) -> Lines:

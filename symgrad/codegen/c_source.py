@@ -131,6 +131,7 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
                 "c_kernel.c.j2", title=c_text.comment_text(program.name),
                 notes=_notes(program) if last else [],
                 includes=_INCLUDES, helpers=fast + prelude + helpers,
+                loops=any("SG_INDEPENDENT" in text for text in texts),
                 tables=[_table(b) for b in program.tables if any(b.name in text for text in texts)],
                 prototypes=chunks.prototypes if len(chunks.units) > 1 else [], functions=functions,
                 kernel=kernel,

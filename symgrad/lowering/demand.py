@@ -415,21 +415,25 @@ class Demand:
         (a,) = facts.args[k]
         node, buffer = facts.nodes[k], self.buffer(k)
         chain = self._own_chain(a)
-        first = self.schedule.looped[k][0]
-        trailing = self.schedule.is_trailing(k)
-        if not trailing:
+        looped = self.schedule.looped[k]
+        # The innermost reduced loops sum into a variable, the others add that to memory.
+        first = len(chain)
+        while first - 1 in looped:
+            first -= 1
+        kind = "store" if self.schedule.is_trailing(k) else "accumulate"
+        if kind == "accumulate":
             self._fill(k, buffer, chain[0][0] - 1, identity_of(node))
         for kept in self._kept_maps(k):
             index = affine.position(kept, node.shape)
-            if trailing:
-                target = Value(node, chain[:first], k)
-                self.values.append(target)
-                self._reduce(k, chain, kept, target)
-                self._effect("store", k, chain[:first], buffer, index, target)
+            if first < len(chain):
+                parts = [Value(node, chain[:first], k)]
+                self.values.append(parts[0])
+                self._reduce(k, chain, kept, parts[0])
             else:
-                for at in self._operand_maps(k, kept):
-                    effect = self._effect("accumulate", k, chain, buffer, index, self.request(a, chain, at))
-                    effect.op = node.op
+                parts = [self.request(a, chain, at) for at in self._operand_maps(k, kept)]
+            for part in parts:
+                effect = self._effect(kind, k, chain[:first], buffer, index, part)
+                effect.op = node.op
 
     def _kept_maps(self, k: int) -> list[Map]:
         """The result's positions in the loops of the operand, one map for each position on unrolled axes."""

@@ -78,7 +78,9 @@ class Schedule:
                     continue
                 if kind in (CONCAT, CALL) or (kind == SCATTER and place == 0):
                     continue
-                if kind in (PUT, PAD, SCATTER, GATHER) or not facts.aligned(a, k) or (unaligned[k] and not stored):
+                if kind in (PUT, PAD, SCATTER, GATHER) or not facts.aligned(a, k) or (
+                    unaligned[k] and not stored
+                ):
                     unaligned[a] = True
                 else:
                     deepest[a] = max(deepest[a], depth[k], 0 if stored else deepest[k])
