@@ -191,7 +191,7 @@ class Demand:
         is_reduction = facts.kind[k] == REDUCE and self.schedule.inline[k]
         if not is_reduction and facts.cost[k] < EXPENSIVE and len(wanted) < CROWD:
             return False
-        own = self._own_chain(k)
+        own = chain_at(self.schedule.time_written(k), self.facts.domain[k])
         return any([self._readable(k, own, key) for key in wanted if key[0]])
 
     def _store_and_compute(self, k: int, wanted: dict[Key, Value]) -> None:
@@ -200,7 +200,7 @@ class Demand:
         buffer = self.buffer(k)
         was_forced = facts.forced[k]
         facts.forced[k] = False
-        own = self._own_chain(k)
+        own = chain_at(self.schedule.time_written(k), self.facts.domain[k])
         inside: dict[Key, Value] = {}
         outside: dict[Key, Value] = {}
         for key, value in wanted.items():
@@ -208,7 +208,7 @@ class Demand:
             (outside if readable else inside)[key] = value
         self._wanted[k] = inside
         self._load(k, outside)
-        self._store_all(k, buffer, self.schedule.time[k], buffer.shape)
+        self._store_all(k, buffer, self.schedule.time_written(k), buffer.shape)
         facts.forced[k] = was_forced
         if facts.kind[k] != VIEW:
             self._compute(k, self._wanted[k] or {})

@@ -34,6 +34,7 @@ class Schedule:
         n = len(facts.nodes)
         self.time: list[Time] = [(0,)] * n
         self.complete = [0] * n
+        self.written: dict[int, Time] = {}
         self.inline = [False] * n
         self.looped: list[tuple[int, ...]] = [()] * n
         self._unaligned = [False] * n
@@ -126,11 +127,17 @@ class Schedule:
                 self._place_assembled(k)
 
     def _place(self, k: int, when: Time, ready: int) -> None:
+        stored = self.facts.forced[k] and len(when) > 1
+        self.complete[k] = when[0] + 1 if stored else max(ready, when[0] if len(when) == 1 else 0)
         self.time[k] = when
-        if self.facts.forced[k] and len(when) > 1:
-            self.complete[k] = when[0] + 1
-        else:
-            self.complete[k] = max(ready, when[0] if len(when) == 1 else 0)
+        if stored and self.facts.pads[k]:
+            # The loops that write it are divided, those of its users are not: they come later and read it.
+            self.written[k] = when
+            self.time[k] = lifted((self.complete[k],), len(when) - 1)
+
+    def time_written(self, k: int) -> Time:
+        """When the loops run that write a node to memory."""
+        return self.written.get(k, self.time[k])
 
     def _place_elementwise(self, k: int) -> None:
         facts = self.facts
@@ -145,8 +152,7 @@ class Schedule:
     def _seen_from(self, a: int, user: int, depth: int) -> Time:
         """When ``a`` is there in the loops of its user."""
         facts = self.facts
-        divided = facts.pads[a] and facts.forced[a]
-        if facts.depth[a] and depth and not divided and facts.aligned(a, user):
+        if facts.depth[a] and depth and facts.aligned(a, user):
             return lifted(self.time[a], depth)
         return lifted((self.complete[a],), depth)
 
