@@ -97,7 +97,7 @@ def record(function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | Non
 def _table_of(args: Any) -> Any:
     for a in args:
         if isinstance(a, Tracer):
-            return a.expr.table
+            return a._expr.table
         if isinstance(a, (tuple, list)):
             found = _table_of(a)
             if found is not None:
@@ -173,6 +173,7 @@ class Tracer:
     It has no sequence protocol, so that NumPy does not try to read its elements.
     """
 
+    # The type and table of `_expr` never change; whether it is up to date only `expr` knows.
     __slots__ = ("_expr",)
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]  # equality is elementwise
@@ -190,27 +191,27 @@ class Tracer:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes: known while tracing."""
-        return self.expr.aval.shape
+        return self._expr.aval.shape
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.expr.aval.shape)
+        return len(self._expr.aval.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.expr.aval.size
+        return self._expr.aval.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy dtype."""
-        return self.expr.aval.dtype
+        return self._expr.aval.dtype
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self.expr.aval.dtype.itemsize
+        return self._expr.aval.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -463,7 +464,7 @@ class ArrayTracer(Tracer):
         self._expr, self._seen = new, memory.version
 
     def __len__(self) -> int:
-        return self.expr.aval.shape[0]
+        return self._expr.aval.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
         for k in range(len(self)):
@@ -490,7 +491,8 @@ class ArrayTracer(Tracer):
         return elements[key]  # type: ignore[no-any-return]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        table = self.expr.table
+        # `expr` would join an array that is kept element by element: O(n) for each write.
+        table = self._expr.table
         table.origin = user_origin(1)
         plain = asked_key(key)
         if isinstance(value, ArrayTracer) and self._is_own_view(plain, value):
