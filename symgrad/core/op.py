@@ -65,6 +65,9 @@ class Op:
         empty for double, ``f`` for float), or a callable ``(arg_sources, avals, params, out_aval) -> str``.
     partials
         Elementwise: one function an argument, ``(out, *args, **params) -> Expr | None``.
+    factor
+        Elementwise: what all partial derivatives are multiplied by, ``(out, *args, **params) -> Expr``; written
+        apart so that it is applied once.
     transposes
         Linear, bilinear, and arguments in which a custom op is linear: one function an argument,
         ``(ct, out, *args, **params) -> Expr``; None for arguments without one.
@@ -93,6 +96,7 @@ class Op:
     out: bool = False
     c: str | Callable[..., str] = ""
     partials: tuple[Callable[..., Any] | None, ...] = ()
+    factor: Callable[..., Any] | None = None
     transposes: tuple[Callable[..., Any] | None, ...] = ()
     jvp: Callable[..., Any] | None = None
     commutative: bool = False

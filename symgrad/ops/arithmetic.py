@@ -34,7 +34,7 @@ multiply = elementwise(
 )
 divide = elementwise(
     "divide", ufunc=np.divide, doc="Quotient of two values.",
-    partials=[lambda out, x, y: reciprocal(y), lambda out, x, y: negative(out / y)],
+    partials=[lambda out, x, y: 1, lambda out, x, y: negative(out)], factor=lambda out, x, y: reciprocal(y),
     c="{0} / {1}", text="{0}/{1}", latex=r"\frac{{{0}}}{{{1}}}", precedence=60,
     samples=[Sample(((-3.0, 3.0), (0.5, 3.0))), Sample(((-3.0, 3.0), (-3.0, -0.5)))],
 )

@@ -259,6 +259,7 @@ def elementwise(
     latex: str = "",
     precedence: int = 100,
     kind: str = "elementwise",
+    factor: Rule | None = None,
 ) -> Op:
     """Define an operation that acts on each element by itself, given its partial derivatives.
 
@@ -271,6 +272,8 @@ def elementwise(
     partials
         One function an argument, ``(out, *args, **params)``, giving the partial derivative as an expression
         or a number; None where there is none.
+    factor
+        What all partial derivatives are multiplied by besides: written apart so that it is applied once.
     c
         C source of one element over ``{0}``, ``{1}``, …; every operand is an atom there, so it may be
         repeated.
@@ -292,8 +295,8 @@ def elementwise(
     op = register(
         Op(
             name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]
-            c=c, partials=tuple(partials), commutative=commutative, lowering="elementwise", text=text,
-            latex=latex, precedence=precedence, samples=tuple(samples),
+            c=c, partials=tuple(partials), factor=factor, commutative=commutative, lowering="elementwise",
+            text=text, latex=latex, precedence=precedence, samples=tuple(samples),
         )
     )
     if ufunc is not None:
@@ -332,7 +335,8 @@ def linear(
     """Define an operation that is linear in all its differentiable arguments jointly.
 
     ``transposes`` has one function an argument, ``(ct, out, *args, **params)``, None for arguments that carry
-    no tangent (conditions, indices). A variadic operation has one function that is also given ``which=``.
+    no tangent (conditions, indices). A variadic operation has one function for all of them,
+    ``(ct, out, args, which, **params)``, that gives one expression for each position in ``which``.
     """
     return register(
         Op(

@@ -59,15 +59,16 @@ def _infer_scatter(avals: tuple[Aval, ...], shape: Shape, axes: tuple[int, ...])
 
 
 def _gather_transpose(
-    ct: Expr, out: Expr, x: Expr, *index: Expr, axes: tuple[int, ...], which: int
-) -> Expr | None:
-    return scatter_add(ct, *index, shape=x.shape, axes=axes) if which == 0 else None
+    ct: Expr, out: Expr, args: tuple[Expr, ...], which: Sequence[int], axes: tuple[int, ...]
+) -> list[Expr | None]:
+    x, *index = args
+    return [scatter_add(ct, *index, shape=x.shape, axes=axes) if k == 0 else None for k in which]
 
 
 def _scatter_transpose(
-    ct: Expr, out: Expr, x: Expr, *index: Expr, shape: Shape, axes: tuple[int, ...], which: int
-) -> Expr | None:
-    return gather(ct, *index, axes=axes) if which == 0 else None
+    ct: Expr, out: Expr, args: tuple[Expr, ...], which: Sequence[int], shape: Shape, axes: tuple[int, ...]
+) -> list[Expr | None]:
+    return [gather(ct, *args[1:], axes=axes) if k == 0 else None for k in which]
 
 
 gather: Op = linear(

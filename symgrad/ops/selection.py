@@ -77,22 +77,23 @@ def _select(condlist: Any, choicelist: Any, default: Any = 0) -> Expr:
 # ---------------------------------------------------------------------------------------- maximum and minimum
 
 
-def _share(wins: Op, x: Expr, y: Expr, nan_wins: bool) -> Expr:
+def _share(attains: Op, loses: Op, x: Expr, y: Expr, nan_wins: bool) -> Expr:
     """Weight of ``x`` in maximum or minimum: 1 where it wins, one half at a tie, an exact zero otherwise."""
-    tie = equal(x, y)
-    reaches = logical_or(wins(x, y), tie)
-    reaches = logical_or(reaches, isnan(x)) if nan_wins else logical_or(reaches, isnan(y))
-    return keep(reaches, where(tie, constant_like(x, 0.5), constant_like(x, 1.0)))
+    if y.value is not None and not np.isnan(y.value).any():
+        reaches = logical_not(loses(x, y)) if nan_wins else attains(x, y)
+    else:
+        reaches = logical_or(attains(x, y), isnan(x if nan_wins else y))
+    return keep(reaches, where(equal(x, y), constant_like(x, 0.5), constant_like(x, 1.0)))
 
 
-def _extremum(ufunc: np.ufunc, wins: Op, symbol: str, nan_wins: bool, doc: str) -> Op:
+def _extremum(ufunc: np.ufunc, attains: Op, loses: Op, symbol: str, nan_wins: bool, doc: str) -> Op:
     name = ufunc.__name__
     nan_test = "{0} != {0}" if nan_wins else "{1} != {1}"
     return elementwise(
         name, ufunc=ufunc, doc=doc, commutative=True,
         partials=[
-            lambda out, x, y: _share(wins, x, y, nan_wins),
-            lambda out, x, y: _share(wins, y, x, nan_wins),
+            lambda out, x, y: _share(attains, loses, x, y, nan_wins),
+            lambda out, x, y: _share(attains, loses, y, x, nan_wins),
         ],
         c=by_kind(
             f"(({{0}} {symbol}= {{1}} || {nan_test}) ? {{0}} : {{1}})",
@@ -103,10 +104,10 @@ def _extremum(ufunc: np.ufunc, wins: Op, symbol: str, nan_wins: bool, doc: str) 
     )
 
 
-maximum = _extremum(np.maximum, greater, ">", True, "Larger of two values; NaN wins; half and half at a tie.")
-minimum = _extremum(np.minimum, less, "<", True, "Smaller of two values; NaN wins; half and half at a tie.")
-fmax = _extremum(np.fmax, greater, ">", False, "Larger of two values; NaN loses; half and half at a tie.")
-fmin = _extremum(np.fmin, less, "<", False, "Smaller of two values; NaN loses; half and half at a tie.")
+maximum = _extremum(np.maximum, greater_equal, less, ">", True, "Larger of two values; NaN wins; half and half at a tie.")
+minimum = _extremum(np.minimum, less_equal, greater, "<", True, "Smaller of two values; NaN wins; half and half at a tie.")
+fmax = _extremum(np.fmax, greater_equal, less, ">", False, "Larger of two values; NaN loses; half and half at a tie.")
+fmin = _extremum(np.fmin, less_equal, greater, "<", False, "Smaller of two values; NaN loses; half and half at a tie.")
 
 clip = elementwise(
     "clip", numpy="np.clip({0}, {1}, {2})",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -163,9 +165,24 @@ def _infer_concatenate(avals: tuple[Aval, ...], axis: int) -> Aval:
     return make_aval(tuple(total if k == axis else n for k, n in enumerate(first)), avals[0].dtype)
 
 
-def _concatenate_transpose(ct: Expr, out: Expr, *args: Expr, axis: int, which: int) -> Expr:
-    start = sum(a.shape[axis] for a in args[:which])
-    return slice_axis(ct, axis, start, args[which].shape[axis])
+_starts: WeakKeyDictionary[Expr, list[int]] = WeakKeyDictionary()
+
+
+def starts_of(joined: Expr) -> list[int]:
+    """Where each operand of a concatenation begins; computed once, since each operand may ask."""
+    known = _starts.get(joined)
+    if known is None:
+        axis = joined.param("axis")
+        known = list(itertools.accumulate((a.shape[axis] for a in joined.args[:-1]), initial=0))
+        _starts[joined] = known
+    return known
+
+
+def _concatenate_transpose(
+    ct: Expr, out: Expr, args: tuple[Expr, ...], which: Sequence[int], axis: int
+) -> list[Expr | None]:
+    starts = starts_of(out)
+    return [slice_axis(ct, axis, starts[k], args[k].shape[axis]) for k in which]
 
 
 concatenate = linear(

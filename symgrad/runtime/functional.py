@@ -20,6 +20,7 @@ from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
 from ..tracing.tracer import ArrayTracer, wrap
 from ..transforms.forward import pushforward
+from ..transforms.gradient import gradient
 from ..transforms.reverse import pullback
 from ..transforms.simplify import simplify_outputs
 
@@ -155,9 +156,8 @@ def value_and_grad_of(
         value, aux = _value_and_aux(result, has_aux, name_of(function))
         out = _scalar(value, table, name_of(function))
         aux_exprs, aux_structure = outputs_of(aux, table, name_of(function))
-        one = table.constant(np.ones((), out.dtype), out.dtype, out.aval.weak)
         out, *aux_exprs = _simplified([out, *aux_exprs])
-        grads = pullback([out], [one], places.inputs)
+        grads = gradient(out, places.inputs)
         full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
         resolved = places.resolve([out, *aux_exprs, *full])
         tracers = [wrap(e) for e in resolved]

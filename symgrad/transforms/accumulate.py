@@ -25,7 +25,8 @@ def accumulate(parts: Sequence[Expr]) -> Expr:
         axis = _line_axis(lines[0])
         same = [p for p in lines if _line_axis(p) == axis and p.shape == lines[0].shape]
         if len(same) > 1 and axis is not None:
-            rest = [p for p in parts if not any(p is q for q in same)] if len(same) < len(parts) else []
+            taken = {p.id for p in same}
+            rest = [p for p in parts if p.id not in taken]
             return _total([*rest, _assemble(same, axis)])
     return _total(parts)
 

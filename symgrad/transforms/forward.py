@@ -9,7 +9,7 @@ from ..core.expr import Expr, reachable
 from ..core.origin import derivative_origin
 from ..ops.arithmetic import add
 from ..ops.shaping import broadcast_to
-from .reverse import pullback
+from .reverse import pullback, transposed
 from .support import Supports
 
 
@@ -92,7 +92,13 @@ def _elementwise(
         slope = partial(node, *node.args, **params)
         if slope is not None:
             parts.append(supports.scale(tangent, slope))
-    return _sum(parts)
+    total = _sum(parts)
+    if total is None or node.op.factor is None:
+        return total
+    for part in parts:
+        supports.carry(part)
+    supports.carry(total)
+    return supports.scale(total, node.op.factor(node, *node.args, **params))
 
 
 def _linear(
@@ -105,31 +111,22 @@ def _linear(
             for k, (t, a) in enumerate(zip(tangents, node.args, strict=True))
         ]
         return node.op(*mixed, **params)
-    # Some operands have no tangent. The op on one operand alone is the transpose of its transpose.
-    parts = []
-    for k in carrying:
-        tangent = tangents[k]
-        if tangent is None:
-            continue
-        seed = node.table.input(node.aval)
-        back = _transpose(node, k, seed, params)
-        if back is None:
-            continue
-        (part,) = pullback([back], [_spread(tangent, back.shape)], [seed], supports)
-        if part is not None:
-            parts.append(part)
-    return _sum(parts)
+    # Some operands have no tangent. The op on the others alone is the transpose of its transpose.
+    given = [k for k in carrying if tangents[k] is not None]
+    if not given:
+        return None
+    seed = node.table.input(node.aval)
+    passed = zip(transposed(node, seed, given), [tangents[k] for k in given], strict=True)
+    pairs = [(back, _spread(t, back.shape)) for back, t in passed if back is not None and t is not None]
+    if not pairs:
+        return None
+    for _, t in pairs:
+        supports.carry(t)
+    (total,) = pullback([back for back, _ in pairs], [t for _, t in pairs], [seed], supports)
+    return total
 
 
 def _carries(node: Expr, k: int, arg: Expr) -> bool:
     if not arg.aval.is_float:
         return False
     return node.op.variadic or node.op.transposes[k] is not None
-
-
-def _transpose(node: Expr, k: int, ct: Expr, params: dict[str, Any]) -> Expr | None:
-    if node.op.variadic:
-        back: Expr | None = node.op.transposes[0](ct, node, *node.args, which=k, **params)  # type: ignore[misc]
-        return back
-    rule = node.op.transposes[k]
-    return None if rule is None else rule(ct, node, *node.args, **params)

@@ -106,6 +106,9 @@ class _Pullback:
 
     def _push_elementwise(self, node: Expr, ct: Expr) -> None:
         params = dict(node.params)
+        if node.op.factor is not None:
+            ct = self.supports.scale(ct, node.op.factor(node, *node.args, **params))
+            self.supports.carry(ct)
         for arg, partial in zip(node.args, node.op.partials, strict=True):
             if arg.id not in self.active:
                 continue
@@ -118,18 +121,10 @@ class _Pullback:
                 self._give(arg, self.supports.scale(ct, slope))
 
     def _push_linear(self, node: Expr, ct: Expr) -> None:
-        params = dict(node.params)
-        transposes: Sequence[Any] = node.op.transposes
-        for k, arg in enumerate(node.args):
-            if arg.id not in self.active:
-                continue
-            if node.op.variadic:
-                moved = transposes[0](ct, node, *node.args, which=k, **params)
-            else:
-                rule = transposes[k]
-                moved = None if rule is None else rule(ct, node, *node.args, **params)
+        which = [k for k, arg in enumerate(node.args) if arg.id in self.active]
+        for k, moved in zip(which, transposed(node, ct, which), strict=True):
             if moved is not None:
-                self._give(arg, moved)
+                self._give(node.args[k], moved)
 
     def _push_custom(self, node: Expr, ct: Expr) -> None:
         """Transpose the local jvp, which is linear in the tangents."""
@@ -157,6 +152,16 @@ class _Pullback:
             moved = next(results) if seed is not None else None
             if moved is not None:
                 self._give(arg, moved)
+
+
+def transposed(node: Expr, ct: Expr, which: Sequence[int]) -> list[Expr | None]:
+    """The cotangents that a linear op passes on to its arguments at some positions."""
+    rules: Sequence[Any] = node.op.transposes
+    params = dict(node.params)
+    if node.op.variadic:
+        passed: list[Expr | None] = rules[0](ct, node, node.args, which, **params)
+        return passed
+    return [None if rules[k] is None else rules[k](ct, node, *node.args, **params) for k in which]
 
 
 def no_derivative(op: Op) -> NotDifferentiableError:

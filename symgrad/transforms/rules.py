@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
 
 from ..core.expr import Expr
 from ..core.op import OPS
-from ..ops.shaping import broadcast_to, inverse_permutation, reshape, take_slice, transpose
+from ..ops.shaping import broadcast_to, inverse_permutation, reshape, starts_of, take_slice, transpose
 from .rewrite import Bindings, Rewriter, Rule, RuleClass
 
 EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
@@ -89,15 +90,15 @@ def _slice_of_joined(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
     if size == 0:
         return None
     low, high = sorted((start, start + (size - 1) * step))
-    offset = 0
-    for part in x.args:
-        n = part.shape[axis]
-        if offset <= low and high < offset + n:
-            starts = tuple(s - offset if k == axis else s for k, s in enumerate(node.param("starts")))
-            params = {"starts": starts, "sizes": node.param("sizes"), "steps": node.param("steps")}
-            return rw.make(node.table, take_slice, [part], params)
-        offset += n
-    return None
+    offsets = starts_of(x)
+    # Operands of length 0 begin where the next one does; the last that begins there holds the element.
+    k = bisect_right(offsets, low) - 1
+    part, offset = x.args[k], offsets[k]
+    if high >= offset + part.shape[axis]:
+        return None
+    starts = tuple(s - offset if d == axis else s for d, s in enumerate(node.param("starts")))
+    params = {"starts": starts, "sizes": node.param("sizes"), "steps": node.param("steps")}
+    return rw.make(node.table, take_slice, [part], params)
 
 
 def _sum_of_ones(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:

@@ -15,6 +15,7 @@ from symgrad.core.graph import Graph, verify
 from symgrad.ops.shaping import broadcast_to
 from symgrad.tracing.trace import trace_flat
 from symgrad.transforms.forward import pushforward
+from symgrad.transforms.gradient import gradient as gradient_of
 from symgrad.transforms.reverse import pullback
 from symgrad.transforms.simplify import simplify
 
@@ -80,6 +81,12 @@ def grad_graph(graph: Graph, wrt: Sequence[int] = (0,), simplified: bool = True)
     return _finished(Graph(graph.inputs, outputs, f"grad_{graph.name}"), simplified)
 
 
+def derivative_graph(graph: Graph) -> Graph:
+    """Derivative of a scalar function of one scalar, as the package takes it; takes the same input."""
+    (found,) = gradient_of(graph.outputs[0], graph.inputs)
+    return _finished(Graph(graph.inputs, [zeros_like(graph.outputs[0]) if found is None else found], f"d{graph.name}"), True)
+
+
 def _finished(graph: Graph, simplified: bool) -> Graph:
     verify(graph)
     if simplified:
@@ -124,12 +131,15 @@ def _forward_gradient(graph: Graph, k: int, args: Sequence[Any]) -> Any:
 
 
 def derivatives(function: Callable[..., Any], x: Any, order: int) -> list[float]:
-    """Value and derivatives of a scalar function up to an order, reverse over reverse."""
-    graph = simplify(trace(function, x))
+    """Value and derivatives of a scalar function up to an order, reverse over reverse; as far as the third also forward."""
+    graph = forward = simplify(trace(function, x))
     values = [float(run(graph, x))]
-    for _ in range(order):
+    for k in range(order):
         graph = grad_graph(graph)
         values.append(float(run(graph, x)))
+        if k < 3:
+            forward = derivative_graph(forward)
+            np.testing.assert_allclose(run(forward, x), values[-1], rtol=1e-11, atol=1e-12, err_msg="forward over forward")
     return values
 
 
