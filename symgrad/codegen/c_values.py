@@ -111,7 +111,10 @@ def statements(value: Value, context: Context) -> list[str]:
     if kind == "apply":
         node = value.node
         value.name = name = context.names.of(node)
-        return [f"const {c_type(node.aval.dtype)} {name} = {expression(value)};"]
+        text = expression(value)
+        if "sg_fail" in text:
+            context.uses.add("fail")
+        return [f"const {c_type(node.aval.dtype)} {name} = {text};"]
     if kind in ("literal", "reduced"):
         return []
     if not value.name:

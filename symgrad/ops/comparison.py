@@ -52,17 +52,17 @@ logical_not = nondiff(
 )
 isnan = nondiff(
     "isnan", ufunc=np.isnan, result="bool", doc="True where the value is not a number.",
-    c=by_kind("({0} != {0})", "0"),
+    c=by_kind("({0} != {0})", "((void){0}, 0)"),
     samples=[Sample(((-3.0, 3.0),))],
 )
 isfinite = nondiff(
     "isfinite", ufunc=np.isfinite, result="bool", doc="True where the value is neither infinite nor NaN.",
 
-    c=by_kind("(isfinite({0}) != 0)", "1"), samples=[Sample(((-3.0, 3.0),))],
+    c=by_kind("(isfinite({0}) != 0)", "((void){0}, 1)"), samples=[Sample(((-3.0, 3.0),))],
 )
 isinf = nondiff(
     "isinf", ufunc=np.isinf, result="bool", doc="True where the value is infinite.",
-    c=by_kind("(isinf({0}) != 0)", "0"),
+    c=by_kind("(isinf({0}) != 0)", "((void){0}, 0)"),
     samples=[Sample(((-3.0, 3.0),))],
 )
 

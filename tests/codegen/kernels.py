@@ -110,6 +110,7 @@ class Batch:
         self.outputs: list[Any] = []
         self.args: list[Any] = []
         self.names: list[str] = []
+        self.flags = STRICT
 
     def add(self, name: str, op: Op, args: Sequence[Any], params: dict[str, Any]) -> None:
         """One op on inputs of its own."""
@@ -126,7 +127,7 @@ class Batch:
 
     def kernel(self) -> Kernel:
         """Compile."""
-        return Kernel(Graph(self.inputs, self.outputs, "batch"))
+        return Kernel(Graph(self.inputs, self.outputs, "batch"), flags=self.flags)
 
     def pairs(self) -> list[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
         """Name, result of C and result of NumPy for each."""
