@@ -9,6 +9,7 @@ import numpy as np
 from ..core.expr import OPERATORS, Expr
 from ..core.op import Op, Sample
 from .c_types import by_kind, power_source, wrapping
+from .casting import python_number
 from .comparison import less, logical_and, logical_not, logical_or, not_equal
 from .define import UFUNCS, as_exprs, cast, constant_like, elementwise, nondiff, resolve_for
 from .masking import keep
@@ -204,6 +205,10 @@ def _power_operator(within: Any) -> Any:
             return sqrt(cast(base, resolve_for(np.power, [base, exponent])[0]))
         if n == 2.0 and base.dtype.kind == "b" and exponent.aval.weak and exponent.dtype.kind == "i":
             return square(cast(base, np.int8))
+        if weak_ok and base.aval.weak and exponent.aval.weak and base.dtype.kind == "i":
+            power_of = _exponent_value(exponent)
+            if power_of is not None and power_of < 0:
+                base = python_number(cast(base, np.float64))  # 2**-1 is 0.5 in Python
         return within(base, exponent, weak_ok=weak_ok)  # type: ignore[no-any-return]
 
     return call

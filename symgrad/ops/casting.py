@@ -10,7 +10,7 @@ from ..core.aval import Aval, make_aval, require_supported
 from ..core.expr import Expr
 from ..core.op import Op, Sample
 from .c_types import conversion
-from .define import METHODS, as_exprs, cast, implements, linear
+from .define import FUNCTIONS, METHODS, as_exprs, cast, implements, linear
 
 
 def _infer_astype(avals: tuple[Aval, ...], dtype: str) -> Aval:
@@ -64,3 +64,4 @@ python_number: Op = linear(
     infer=_infer_number, numpy="+{0}", lowering="elementwise", c="{0}", text="{0}", latex="{0}",
     transposes=[lambda ct, out, x: cast(ct, x.dtype)], samples=[Sample(((-3.0, 3.0),), ((),))],
 )
+FUNCTIONS["python_number"] = python_number

@@ -87,6 +87,8 @@ def lift(value: Any, table: InternTable) -> Expr:
     DtypeError
         For anything that is no number.
     """
+    if type(value) is float:
+        return table.constant(value)
     if isinstance(value, Expr):
         if value.table is not table:
             raise TraceError(
@@ -157,8 +159,7 @@ def promoted(operands: Sequence[Expr], floating: bool = False) -> list[Expr]:
     if floating and dtype.kind != "f":
         return [cast(x, FLOAT64) for x in operands]
     if weak:
-        return [x if x.dtype == dtype else x.table.constant(x.value, dtype, True) if x.value is not None
-                else cast(x, dtype) for x in operands]
+        return [_weak_cast(x, dtype) for x in operands]
     return [cast(x, dtype) for x in operands]
 
 
@@ -189,15 +190,18 @@ def apply_ufunc(op: Op, ufunc: np.ufunc | None, operands: Sequence[Expr], weak_o
     ``weak_ok`` is for Python's operators, which keep Python numbers weak.
     """
     first = operands[0]
-    table = first.table
     # The common case by far: everything is float64.
-    if all([x.aval.dtype is FLOAT64 for x in operands]):
-        weak = [x.aval.weak for x in operands]
-        if not any(weak) or (weak_ok and all(weak)):
-            return table.remake(op, tuple(operands), ())
-        return table.remake(op, tuple([strengthen(x) if x.aval.weak else x for x in operands]), ())
+    weak = 0
+    for x in operands:
+        if x.aval.dtype is not FLOAT64:
+            break
+        weak += x.aval.weak
+    else:
+        if weak and not (weak_ok and weak == len(operands)):
+            operands = [strengthen(x) if x.aval.weak else x for x in operands]
+        return first.table.remake(op, tuple(operands), ())
     if ufunc is None:
-        return table.make(op, promoted([strengthen(x) for x in operands], floating=True))
+        return first.table.make(op, promoted([strengthen(x) for x in operands], floating=True))
     if weak_ok and all([x.aval.weak for x in operands]):
         dtypes = resolve_for(ufunc, operands)
         return first.table.make(op, [_weak_cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
@@ -210,7 +214,7 @@ def _weak_cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
         return x
     if x.value is not None:
         return x.table.constant(x.value, dtype, True)
-    return cast(x, dtype)
+    return FUNCTIONS["python_number"](cast(x, dtype))  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------------------------------ type rules
@@ -296,7 +300,7 @@ def elementwise(
         Op(
             name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]
             c=c, partials=tuple(partials), factor=factor, commutative=commutative, lowering="elementwise",
-            text=text, latex=latex, precedence=precedence, samples=tuple(samples),
+            text=text, latex=latex, precedence=precedence, samples=tuple(samples), uniform=result == "same",
         )
     )
     if ufunc is not None:

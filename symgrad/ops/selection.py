@@ -8,7 +8,9 @@ import numpy as np
 
 from ..core.expr import Expr
 from ..core.op import Op, Sample
+from ..errors import DtypeError
 from .c_types import by_kind
+from .casting import python_number
 from .comparison import (
     as_condition,
     equal,
@@ -24,6 +26,7 @@ from .comparison import (
 from .define import (
     FUNCTIONS,
     INFER,
+    METHODS,
     UFUNCS,
     as_exprs,
     cast,
@@ -189,6 +192,20 @@ def _round(x: Any, decimals: int = 0) -> Expr:
     if decimals > 0:
         return rint(value * scale) / scale
     return rint(value / scale) * scale
+
+
+def _python_round(x: Any, digits: int | None = None) -> Expr:
+    """What Python's ``round`` makes of numbers: an int without ``digits``, else a number of the same kind."""
+    value = as_exprs(x)[0]
+    if value.shape:
+        raise DtypeError("round() takes a number, not an array.\n  Use np.round.")
+    made = _round(value, digits or 0)
+    if digits is None:
+        return python_number(cast(made, np.int64))
+    return python_number(made) if value.aval.weak else made
+
+
+METHODS["__round__"] = _python_round
 
 
 @implements(np.fix)

@@ -111,8 +111,11 @@ _CANNOT_MIX = (str, bytes)
 def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
         expr = self.expr
-        if isinstance(other, Tracer):
-            second: Any = other.expr
+        kind = type(other)
+        if kind is float or kind is int:
+            second: Any = other
+        elif isinstance(other, Tracer):
+            second = other.expr
         elif isinstance(other, _CANNOT_MIX) or other is None:
             return NotImplemented
         else:
@@ -295,7 +298,7 @@ class Tracer:
         return other // self, other % self
 
     def __round__(self, digits: int | None = None) -> Any:
-        return record(METHODS["round"], (self, digits or 0))
+        return record(METHODS["__round__"], (self, digits))
 
     # ---------------------------------------------------------------- what would make a value concrete
 

@@ -105,14 +105,43 @@ def test_operators(symbol: str, other: Any) -> None:
 
 
 @pytest.mark.parametrize("symbol", [s for s in OPERATORS if s not in ("&", "|", "^", "<<", ">>")])
-def test_operators_on_python_floats(symbol: str) -> None:
-    """A Python float stays a Python float, and adapts to float32 later on."""
+@pytest.mark.parametrize(("a", "b"), [(2.5, 0.75), (3, 2), (3, 0.5), (2.5, 2)], ids=repr)
+def test_operators_on_python_numbers(symbol: str, a: float, b: float) -> None:
+    """Python numbers stay Python numbers, also where int meets float, and adapt to float32 later on."""
     function = OPERATORS[symbol]
-    graph = trace(lambda a, b: function(a, b), 2.5, 0.75)
-    assert np.asarray(run(graph, 2.5, 0.75)) == function(2.5, 0.75)
-    if graph.outputs[0].dtype.kind == "f":
-        half = trace(lambda a, b, x: function(a, b) * x, 2.5, 0.75, np.ones(2, np.float32))
-        assert half.outputs[0].dtype == np.float32
+    results = [
+        (trace(lambda a, b: function(a, b), a, b), (a, b)),
+        (trace(lambda a: function(a, b), a), (a,)),
+        (trace(lambda b: function(a, b), b), (b,)),
+    ]
+    x = np.ones(2, np.float32)
+    for graph, given in results:
+        out = graph.outputs[0]
+        assert np.asarray(run(graph, *given)) == function(a, b)
+        assert out.dtype == np.asarray(function(a, b)).dtype
+        assert out.aval.weak == (out.dtype.kind != "b")
+    assert trace(lambda a, b, x: function(a, b) * x, a, b, x).outputs[0].dtype == np.float32
+
+
+def test_python_integers_to_negative_powers() -> None:
+    assert evaluated(lambda n: n**-2, 4) == 0.0625
+    assert trace(lambda n, x: n**-2 * x, 4, np.ones(2, np.float32)).outputs[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("number", [2.5, 3.5, -0.75, 7, np.float64(1.25), np.float32(1.25)], ids=repr)
+@pytest.mark.parametrize("digits", [None, 1])
+def test_round_of_numbers(number: Any, digits: int | None) -> None:
+    """Without digits the result is a Python int, as Python has it."""
+    expected = round(number, digits)
+    graph = trace(lambda x: round(x, digits), number)
+    assert np.asarray(run(graph, number)) == expected
+    assert graph.outputs[0].dtype == np.asarray(expected).dtype
+    assert graph.outputs[0].aval.weak == (not isinstance(expected, np.generic))
+
+
+def test_round_of_arrays_is_refused_as_in_numpy() -> None:
+    with pytest.raises(TypeError, match=r"np\.round"):
+        trace(lambda x: round(x), np.ones(2))
 
 
 def test_functions_make_python_numbers_strong() -> None:
