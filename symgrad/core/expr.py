@@ -239,12 +239,17 @@ class InternTable:
     One table serves one trace and everything derived from it; it is freed with the last of its expressions.
     """
 
-    __slots__ = ("__weakref__", "_ids", "_nodes", "_numbers", "known", "labels", "origin", "origins")
+    __slots__ = (
+        "__weakref__", "_ids", "_nodes", "_numbers", "_strong", "known", "labels", "ops", "origin", "origins",
+    )
 
     def __init__(self) -> None:
         self._nodes: dict[Any, Expr] = {}
         self._ids = itertools.count()
         self._numbers: dict[Any, Expr] = {}
+        self._strong: dict[int, Expr] = {}
+        self.ops: set[Op] = set()
+        """Operations that were ever applied."""
         self.known: set[int] = set()
         """Ids of nodes that depend on constants only."""
         self.origins: dict[int, Origin] = {}
@@ -267,23 +272,31 @@ class InternTable:
 
     def remake(self, op: Op, args: tuple[Expr, ...], params: Params) -> Expr:
         """Intern a node whose parameters are already in their stored form."""
-        if len(args) == 2:
+        # Written out for one and two operands: this runs for every node that any transform makes.
+        count = len(args)
+        if count == 2:
             first, second = args[0].id, args[1].id
             if first > second and op.commutative:
                 first, second = second, first
-            key: Any = (op.name, first, second, params)
+            key: Any = (op, first, second, params)
+        elif count == 1:
+            key = (op, args[0].id, params)
         else:
-            key = (op.name, *[a.id for a in args], params)
+            key = (op, *[a.id for a in args], params)
         node = self._nodes.get(key)
         if node is not None:
             return node
-        avals = tuple([a.aval for a in args])
-        aval = op.infer(avals, **dict(params)) if params else op.infer(avals)
+        if op.uniform and (count == 1 or (count == 2 and args[0].aval is args[1].aval)):
+            aval = args[0].aval
+        else:
+            avals = tuple([a.aval for a in args])
+            aval = op.infer(avals, **dict(params)) if params else op.infer(avals)
         return self._enter(key, op, args, params, aval)
 
     def _enter(self, key: Any, op: Op, args: tuple[Expr, ...], params: Params, aval: Aval) -> Expr:
         node = Expr(op, args, params, aval, next(self._ids), self)
         self._nodes[key] = node
+        self.ops.add(op)
         if op is CONST or (args and args[0].id in self.known and all([a.id in self.known for a in args])):
             self.known.add(node.id)
         if self.origin is not None:
@@ -331,10 +344,9 @@ class InternTable:
 
     def strong(self, x: Expr) -> Expr:
         """A weak constant as a strong one."""
-        key = ("strong", x.id)
-        node = self._numbers.get(key)
+        node = self._strong.get(x.id)
         if node is None:
-            node = self._numbers[key] = self._constant(x.value, x.aval.dtype, False)
+            node = self._strong[x.id] = self._constant(x.value, x.aval.dtype, False)
         return node
 
     def capture(self, array: np.ndarray[Any, Any]) -> Expr:

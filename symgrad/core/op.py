@@ -84,8 +84,10 @@ class Op:
         Binding strength of ``text``: 100 for a call or an atom, less for operators.
     samples
         Where the op is smooth and how the table test calls it.
-    smooth
-        False where second derivatives are not tested (kinks).
+    variadic
+        It takes any number of operands, all treated alike.
+    uniform
+        Operands of one type give a result of that type; ``infer`` need not be asked then.
     """
 
     name: str
@@ -106,6 +108,7 @@ class Op:
     precedence: int = 100
     samples: tuple[Sample, ...] = ()
     variadic: bool = False
+    uniform: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -122,8 +125,8 @@ class Op:
         like = known[-1]
         table = like.table
         if len(known) < len(args):
-            args = tuple([a if hasattr(a, "table") else table.constant(a, like.dtype) for a in args])
-        made: Expr = table.make(self, args, params)
+            args = tuple([a if hasattr(a, "table") else table.constant(a, like.aval.dtype) for a in args])
+        made: Expr = table.remake(self, args, tuple(sorted(params.items())) if params else ())
         return made
 
     def source(self, args: Sequence[str], avals: Sequence[Aval], params: dict[str, Any]) -> str:

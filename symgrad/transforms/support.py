@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.expr import Expr
+from ..core.aval import broadcast_shapes
+from ..core.expr import CONST, Expr
 from ..ops.arithmetic import add, divide, multiply, negative, reciprocal
 from ..ops.casting import astype
 from ..ops.comparison import logical_and, logical_or, not_equal
@@ -25,6 +26,8 @@ _SAME_SHAPE = {negative, astype}
 _MOVES = {reshape, transpose, take_slice, broadcast_to, put_slice}
 _FOLLOWED = {*_SAME_SHAPE, *_MOVES, sum_, divide, gather, scatter_add}
 _FOLLOWED_ON_ALL = {multiply, add, concatenate}
+_MAKERS = {keep, put_slice, scatter_add}
+"""Where exact zeros come from: without these operations there are none."""
 
 
 class Supports:
@@ -54,21 +57,31 @@ class Supports:
     def of(self, x: Expr) -> Expr | None:
         """A bool expression that holds wherever ``x`` may differ from zero; None if it may everywhere."""
         known = self._known
+        if x.id in known:
+            return known[x.id]
+        if _MAKERS.isdisjoint(x.table.ops):
+            return None
         stack = [x]
         while stack:
             node = stack[-1]
-            waiting = [a for a in self._sources(node) if a.id not in known] if node.id not in known else ()
+            if node.id in known:
+                stack.pop()
+                continue
+            sources = self._sources(node)
+            waiting = [a for a in sources if a.id not in known]
             if waiting:
                 stack.extend(waiting)
                 continue
             stack.pop()
-            if node.id not in known:
-                known[node.id] = self._find(node)
+            known[node.id] = self._find(node, [known[a.id] for a in sources])
         return known[x.id]
 
     def _is_linear(self, x: Expr) -> bool:
         """Whether ``x`` is a tangent or cotangent, or follows from one by moving and scaling."""
         linear = self._linear
+        found = linear.get(x.id)
+        if found is not None:
+            return found
         stack = [x]
         while stack:
             node = stack[-1]
@@ -88,9 +101,9 @@ class Supports:
             return x.args[1:]
         return [a for a in _followed(x) if self._is_linear(a)] if self._is_linear(x) else ()
 
-    def _find(self, x: Expr) -> Expr | None:
+    def _find(self, x: Expr, sources: Sequence[Expr | None]) -> Expr | None:
+        """The support of ``x``, given those of its sources."""
         op, args = x.op, x.args
-        sources = [self._known[a.id] for a in self._sources(x)]
         if op is keep:
             return both(args[0], sources[0])
         if not sources:
@@ -151,7 +164,7 @@ class Supports:
         condition: Expr | None = None
         if factor.op is keep:
             condition, factor = factor.args
-        if factor.op.kind == "leaf" and _is_one(factor) and x.shape == _joint(x, factor):
+        if _is_one(factor) and x.shape == _joint(x, factor):
             product, own = x, self.of(x)
             if condition is None:
                 return x
@@ -192,12 +205,11 @@ def _followed(x: Expr) -> Sequence[Expr]:
 
 
 def _is_one(x: Expr) -> bool:
-    value = x.value
-    return value is not None and value.ndim == 0 and bool(value == 1)
+    return x.op is CONST and not x.aval.shape and x.params[0][1].number == 1
 
 
 def _joint(x: Expr, y: Expr) -> tuple[int, ...]:
-    return tuple(np.broadcast_shapes(x.shape, y.shape))
+    return broadcast_shapes(x.aval.shape, y.aval.shape)
 
 
 def _by_number(x: Expr, factor: float) -> Expr:
