@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..core.op import Op
@@ -58,14 +58,6 @@ class Library:
         table = blas_table()
         return table if table is not None and table.address(routine) else None
 
-    def prelude(self) -> str:
-        """C functions around the BLAS routines called."""
-        if not self.routines:
-            return ""
-        table = blas_table()
-        assert table is not None
-        return table.c_prelude(sorted(self.routines)) + "\n"
-
     def lines(self, call: Call, context: Context) -> Lines:
         """The C statements of a call."""
         writer = WRITERS.get(call.node.op)
@@ -74,6 +66,16 @@ class Library:
                 f"{call.node.op.name} has no C form; the NumPy backend computes it"
             )
         return writer(self, call, context)
+
+
+def prelude(libraries: Sequence[Library]) -> str:
+    """C functions around the BLAS routines called."""
+    routines = {routine for library in libraries for routine in library.routines}
+    if not routines:
+        return ""
+    table = blas_table()
+    assert table is not None
+    return table.c_prelude(sorted(routines)) + "\n"
 
 
 def _suffix(call: Call) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from . import c_text
 from .blas import blas_table
 from .c_chunks import Chunks
 from .c_helpers import helpers_for
-from .c_library import Library
+from .c_library import Library, prelude
 from .render import render
 from .toolchain import Tier
 from .vector_math import vector_prototypes
@@ -103,7 +104,58 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
     int f(const void *const *in, void *const *out, void *workspace) {
     ...
     """
-    names = c_text.Names([symbol, f"{symbol}_workspace", "lane", "lanes", "sg_fail", "workspace"])
+    kernel = write(program, symbol)
+    chunks = kernel.chunks
+    last = len(chunks.units) - 1
+    units = [
+        unit_text(
+            [kernel], functions, kernel.tier, program.name, _notes(program) if number == last else [],
+            chunks.prototypes if last else [], chunks.kernel if number == last else "", symbol,
+            chunks.workspace_bytes, vector_math,
+        )
+        for number, functions in enumerate(chunks.units)
+    ]
+    return CSource(
+        units, kernel.tier, symbol, kernel.captures, kernel.constants, chunks.workspace_bytes, kernel.work
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program written as C functions, which are not in translation units yet.
+
+    Attributes
+    ----------
+    program
+        What was written.
+    chunks
+        The functions.
+    library
+        The routines they call.
+    tier
+        Which compiler flags suit them.
+    captures, constants
+        As of a `CSource`.
+    """
+
+    program: Program
+    chunks: Chunks
+    library: Library
+    tier: Tier
+    captures: list[np.ndarray[Any, Any]]
+    constants: list[np.ndarray[Any, Any]]
+
+    @property
+    def work(self) -> float:
+        """Estimated operations of a run."""
+        return _operations(self.program)
+
+
+def write(program: Program, symbol: str, names: c_text.Names | None = None) -> Written:
+    """Write a program as C functions; ``names`` are shared by what comes into one translation unit."""
+    names = names or new_names()
+    for own in (symbol, f"{symbol}_workspace"):
+        names.fresh(own)
     for group in (program.inputs, program.captures, program.constants, program.tables, program.outputs,
                   program.workspace):  # fmt: skip
         for number, buffer in enumerate(group):
@@ -117,31 +169,34 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
         table = blas_table()
         assert table is not None
         constants.append(table.pointers)
-    tier = _tier(program, chunks)
-    prelude = library.prelude()
-    units = []
-    for number, functions in enumerate(chunks.units):
-        last = number == len(chunks.units) - 1
-        kernel = chunks.kernel if last else ""
-        texts = [*functions, kernel]
-        helpers = helpers_for(texts)
-        fast = vector_prototypes([*texts, helpers]) if vector_math and tier == "vector" else ""
-        units.append(
-            render(
-                "c_kernel.c.j2", title=c_text.comment_text(program.name),
-                notes=_notes(program) if last else [],
-                includes=_INCLUDES, helpers=fast + prelude + helpers,
-                loops=any("SG_INDEPENDENT" in text for text in texts),
-                tables=[_table(b) for b in program.tables if any(b.name in text for text in texts)],
-                prototypes=chunks.prototypes if len(chunks.units) > 1 else [], functions=functions,
-                kernel=kernel,
-                symbol=symbol, workspace_bytes=chunks.workspace_bytes,
-            )
-        )  # fmt: skip
     captures = [b.node.params[0][1].array for b in program.captures]
-    return CSource(
-        units, tier, symbol, captures, constants, chunks.workspace_bytes, _operations(program)
-    )
+    return Written(program, chunks, library, _tier(program, chunks), captures, constants)
+
+
+def new_names() -> c_text.Names:
+    """Names for a translation unit, with those taken that statements use by themselves."""
+    return c_text.Names(["lane", "lanes", "sg_fail", "workspace"])
+
+
+def unit_text(
+    written: Sequence[Written], functions: Sequence[str], tier: Tier, title: str, notes: Sequence[str] = (),
+    prototypes: Sequence[str] = (), kernel: str = "", symbol: str = "", workspace_bytes: int = 0,
+    vector_math: bool = True,
+) -> str:
+    """A translation unit: functions, and all that they need around them."""
+    texts = [*functions, kernel]
+    helpers = helpers_for(texts)
+    fast = vector_prototypes([*texts, helpers]) if vector_math and tier == "vector" else ""
+    return render(
+        "c_kernel.c.j2", title=c_text.comment_text(title), notes=notes, includes=_INCLUDES,
+        helpers=fast + prelude([w.library for w in written]) + helpers,
+        loops=any("SG_INDEPENDENT" in text for text in texts),
+        tables=[
+            _table(b) for w in written for b in w.program.tables if any(b.name in text for text in texts)
+        ],
+        prototypes=prototypes, functions=functions, kernel=kernel, symbol=symbol,
+        workspace_bytes=workspace_bytes,
+    )  # fmt: skip
 
 
 def _operations(program: Program) -> float:

@@ -1,54 +1,42 @@
-"""A tree of paths as one C kernel: a block for each place, and a driver that takes the decisions."""
+"""A tree of paths as one C kernel: blocks of straight code, and a driver that takes the decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..core.aval import Aval
-from ..core.expr import Expr, InternTable
-from ..core.graph import Graph, canonical, rebuild
-from ..core.paths import PathTree, Placement, Vertex
+from ..core.graph import canonical
+from ..core.paths import PathTree, Vertex
 from ..lowering import lower
-from .c_source import CSource, generate
+from ..lowering.memory import aligned
+from .c_blocks import Block, Blocks
+from .c_source import CSource, Written, new_names, unit_text, write
 from .render import render
+from .toolchain import Tier
 
-UNKNOWN = 1000
+UNKNOWN: Final = 1000
 """Code of an outcome that has not been seen, plus the number of the place."""
 
-OTHER_RESULT = 999
+OTHER_RESULT: Final = 999
 """Code of a path whose results do not fit the outputs of the kernel."""
 
+INLINED: Final = 600
+"""Lines of all blocks together up to which the compiler may put them into the driver."""
 
-@dataclass
-class _Block:
-    """The operations of one place, as a kernel of their own."""
+UNIT: Final = 4_000
+"""Lines of a translation unit."""
 
-    vertex: Vertex
-    code: CSource | None
-    takes: list[Expr]
-    gives: list[Expr]
-
-
-@dataclass
-class _Layout:
-    """Where values that pass from block to block lie in the workspace."""
-
-    start: int
-    offsets: dict[int, int] = field(default_factory=dict)
-    size: int = 0
-
-    def place(self, node: Expr) -> None:
-        if node.id not in self.offsets:
-            self.offsets[node.id] = self.start + self.size
-            self.size += -(-max(node.aval.size * node.dtype.itemsize, 1) // 64) * 64
+_ARGUMENTS: Final = "(const void *const *in, void *const *out, void *workspace)"
+_TIERS: Final[tuple[Tier, ...]] = ("scalar", "vector", "huge")
 
 
 def generate_tree(
-    tree: PathTree, results: Sequence[Aval], hits: np.ndarray[Any, Any], symbol: str = "kernel"
+    tree: PathTree, results: Sequence[Aval], hits: np.ndarray[Any, Any], numbered: bool = False,
+    symbol: str = "kernel",
 ) -> CSource:
     """Write all known paths as one kernel.
 
@@ -60,6 +48,10 @@ def generate_tree(
         Types of the outputs of the kernel. Paths with other results make it return a code.
     hits
         Counters, one for each path: a hidden input that the kernel adds to.
+    numbered
+        The number of the path taken is the first output, before the results.
+    symbol
+        Name of the C function.
 
     Returns
     -------
@@ -67,130 +59,67 @@ def generate_tree(
         The kernel returns 0, or a positive code where the slow path has to answer.
     """
     tree = tree.mapped(canonical(tree.graph))
-    blocks = _blocks(tree, results, symbol)
-    scratch = max([b.code.workspace_bytes for b in blocks if b.code is not None], default=0)
-    layout = _Layout(-(-scratch // 64) * 64)
-    for block in blocks:
-        for node in block.gives:
-            layout.place(node)
-    writer = _Driver(tree, blocks, layout, symbol, results, hits)
-    return writer.run()
+    blocks = Blocks(tree, results)
+    names = new_names()
+    written = {
+        block.number: write(lower(block.graph), f"{symbol}_{block.number}", names)
+        for block in blocks.all if block.graph is not None
+    }
+    return _Driver(tree, blocks, written, symbol, hits, numbered).run()
 
 
-def _blocks(tree: PathTree, results: Sequence[Aval], symbol: str) -> list[_Block]:
-    placement = Placement(tree)
-    users: dict[int, set[int]] = {}
-    for vertex in tree.vertices():
-        for root in vertex.roots:
-            users.setdefault(root.id, set()).add(vertex.number)
-    for node in tree.graph.nodes:
-        for a in node.args:
-            users.setdefault(a.id, set()).add(placement.at[node.id])
-    blocks = []
-    for vertex in tree.vertices():
-        if vertex.leaf is None and vertex.guard is None:
-            continue
-        own = {n.id for n in placement.nodes[vertex.number]}
-        fits = vertex.leaf is None or _fits(vertex, results)
-        gives = [
-            n for n in placement.nodes[vertex.number]
-            if n.op.kind != "leaf" and users.get(n.id, set()) - {vertex.number}
-        ] if fits else []
-        question = vertex.guard.expr if vertex.guard is not None else None
-        if question is not None and question not in gives:  # noqa: SIM102 - two questions, one line each
-            if question.id in own or question.op.kind == "leaf":
-                gives.append(question)
-        roots = [*gives, *(vertex.roots if vertex.leaf is not None and fits else ())]
-        takes = _taken(roots, own)
-        code = (
-            generate(lower(canonical(_cut(tree, roots, takes))), f"{symbol}_{vertex.number}")
-            if roots else None
-        )
-        blocks.append(_Block(vertex, code, takes, gives))
-    return blocks
-
-
-def _fits(vertex: Vertex, results: Sequence[Aval]) -> bool:
-    assert vertex.leaf is not None
-    outputs = vertex.leaf.outputs
-    return len(outputs) == len(results) and all(
-        o.shape == r.shape and o.dtype == r.dtype for o, r in zip(outputs, results, strict=True)
-    )
-
-
-def _taken(roots: Sequence[Expr], own: set[int]) -> list[Expr]:
-    """What a block needs from blocks before it."""
-    taken: dict[int, Expr] = {}
-    seen: set[int] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node.id in seen:
-            continue
-        seen.add(node.id)
-        if node.id in own:
-            stack.extend(node.args)
-        elif node.op.kind != "leaf":
-            taken[node.id] = node
-    return [taken[k] for k in sorted(taken)]
-
-
-def _cut(tree: PathTree, roots: Sequence[Expr], takes: Sequence[Expr]) -> Graph:
-    """The graph of one block: what comes from other blocks is an input."""
-    table = InternTable()
-    replace = {x.id: table.input(x.aval, x.table.labels.get(x.id, "")) for x in (*tree.inputs, *takes)}
-    graph = Graph((*tree.inputs, *takes), roots, tree.name)
-    made = rebuild(graph, replace=replace, table=table)
-    return Graph([replace[x.id] for x in graph.inputs], made.outputs, tree.name)
-
-
+@dataclass
 class _Driver:
-    def __init__(
-        self, tree: PathTree, blocks: Sequence[_Block], layout: _Layout, symbol: str, results: Sequence[Aval],
-        hits: np.ndarray[Any, Any],
-    ) -> None:
-        self.tree, self.layout, self.symbol = tree, layout, symbol
-        self.blocks = {b.vertex.number: b for b in blocks}
-        self.hidden: list[np.ndarray[Any, Any]] = [hits]
-        self.lines: list[str] = []
-        self.count = len(results)
+    tree: PathTree
+    blocks: Blocks
+    written: dict[int, Written]
+    symbol: str
+    hits: np.ndarray[Any, Any]
+    numbered: bool
+    hidden: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
 
     def run(self) -> CSource:
+        self.hidden.append(self.hits)
+        scratch = max([w.chunks.workspace_bytes for w in self.written.values()], default=0)
+        self.start = aligned(scratch)
+        self.offsets, size = self.blocks.layout()
         self._place(self.tree.root, "    ")
-        codes = [b.code for b in self.blocks.values() if b.code is not None]
-        driver = render(
-            "c_tree.c.j2", symbol=self.symbol, hidden=len(self.tree.inputs), paths=len(self.tree.leaves),
-            lines=self.lines, blocks=[code.symbol for code in codes],
-            workspace=self.layout.start + self.layout.size,
+        kernel = render(
+            "c_tree.c.j2", symbol=self.symbol, hits=len(self.tree.inputs), paths=len(self.tree.leaves),
+            lines=self.lines,
         )
-        tier = "vector" if any(code.tier == "vector" for code in codes) else "scalar"
-        libs = tuple(dict.fromkeys(flag for code in codes for flag in code.libs)) or ("-lm",)
-        work = max([code.work for code in codes], default=0.0)
+        tier = max([w.tier for w in self.written.values()], default=_TIERS[0], key=_TIERS.index)
+        workspace = self.start + size
+        units = _Units(list(self.written.values()), tier, self.tree.name)
         return CSource(
-            [*[unit for code in codes for unit in code.units], driver], tier, self.symbol, [], self.hidden,  # type: ignore[arg-type]
-            self.layout.start + self.layout.size, work, libs,
+            units.texts(kernel, self.symbol, workspace), tier, self.symbol, [], self.hidden, workspace,
+            max([w.work for w in self.written.values()], default=0.0),
         )
 
     # ---------------------------------------------------------------- one place
 
     def _place(self, vertex: Vertex, indent: str) -> None:
         while True:
-            block = self.blocks.get(vertex.number)
-            if block is None:
+            if vertex.leaf is None and vertex.guard is None:
                 self.lines.append(f"{indent}return {UNKNOWN + vertex.number};")
                 return
-            self._call(block, indent)
+            block = self.blocks.starting.get(vertex.number)
+            if block is not None:
+                self._call(block, indent)
             if vertex.leaf is not None:
-                self._finish(vertex, block, indent)
+                self._finish(vertex, indent)
                 return
             vertex = self._decide(vertex, indent)
 
-    def _finish(self, vertex: Vertex, block: _Block, indent: str) -> None:
+    def _finish(self, vertex: Vertex, indent: str) -> None:
         assert vertex.leaf is not None
-        if block.code is None and vertex.leaf.outputs:
+        if not self.blocks.fits(vertex):
             self.lines.append(f"{indent}return {OTHER_RESULT};")
             return
-        self.lines.append(f"{indent}++hits[{vertex.leaf.index}];")
+        if self.numbered:
+            self.lines.append(f"{indent}*(int64_t *)out[0] = {vertex.leaf.index};")
+        self.lines.append(f"{indent}SG_COUNT(hits[{vertex.leaf.index}]);")
         self.lines.append(f"{indent}return 0;")
 
     def _decide(self, vertex: Vertex, indent: str) -> Vertex:
@@ -198,7 +127,7 @@ class _Driver:
         assert guard is not None
         integer = guard.expr.dtype.kind != "b"
         kind = "const int64_t" if integer else "const unsigned char"
-        value = f"*({kind} *)(ws + {self.layout.offsets[guard.expr.id]})"
+        value = f"*({kind} *)({self._slot(guard.expr.id)})"
         small = sorted(vertex.children.items(), key=lambda item: (item[1].size, item[0]))
         outcome, last = small.pop()
         origin = f" /* {guard.origin.short} */".replace("∂", "d") if guard.origin is not None else ""
@@ -211,24 +140,29 @@ class _Driver:
             self.lines.append(f"{indent}    return {UNKNOWN + vertex.number};")
         return last
 
-    def _call(self, block: _Block, indent: str) -> None:
-        code = block.code
-        if code is None:
+    def _slot(self, node: int) -> str:
+        return f"ws + {self.start + self.offsets[node]}"
+
+    def _call(self, block: Block, indent: str) -> None:
+        written = self.written.get(block.number)
+        if written is None:
             return
-        where = self.layout.offsets
-        sources = [f"in[{k}]" for k in range(len(self.tree.inputs))]
-        sources += [f"ws + {where[x.id]}" for x in block.takes]
-        sources += [f"in[{len(self.tree.inputs) + self._hidden(a)}]" for a in code.hidden]
-        targets = [f"ws + {where[x.id]}" for x in block.gives]
-        if block.vertex.leaf is not None:
-            targets += [f"out[{k}]" for k in range(self.count)]
-        self.lines.append(f"{indent}{{")
-        self.lines.append(f"{indent}    const void *const from[] = {{{', '.join(sources) or '0'}}};")
-        self.lines.append(f"{indent}    void *const to[] = {{{', '.join(targets) or '0'}}};")
-        self.lines.append(f"{indent}    const int code = {code.symbol}(from, to, ws);")
-        self.lines.append(f"{indent}    if (code)")
-        self.lines.append(f"{indent}        return code;")
-        self.lines.append(f"{indent}}}")
+        count = len(self.tree.inputs)
+        sources = [f"in[{k}]" for k in block.inputs]
+        sources += [self._slot(x.id) for x in block.takes]
+        sources += [f"in[{count + self._hidden(a)}]" for a in (*written.captures, *written.constants)]
+        targets = [self._slot(x.id) for x in block.gives]
+        if block.leaf is not None:
+            targets += [f"out[{k + self.numbered}]" for k in range(len(block.leaf.outputs))]
+        self.lines += [
+            f"{indent}{{",
+            f"{indent}    const void *const from[] = {{{', '.join(sources) or '0'}}};",
+            f"{indent}    void *const to[] = {{{', '.join(targets) or '0'}}};",
+            f"{indent}    const int code = {written.chunks.symbol}(from, to, ws);",
+            f"{indent}    if (code)",
+            f"{indent}        return code;",
+            f"{indent}}}",
+        ]
 
     def _hidden(self, array: np.ndarray[Any, Any]) -> int:
         for k, known in enumerate(self.hidden):
@@ -236,3 +170,52 @@ class _Driver:
                 return k
         self.hidden.append(array)
         return len(self.hidden) - 1
+
+
+class _Units:
+    """Blocks distributed over translation units."""
+
+    def __init__(self, written: Sequence[Written], tier: Tier, name: str) -> None:
+        self.written = written
+        self.tier = tier
+        self.name = name
+        weights = [_lines(w) for w in written]
+        alone = sum(weights) <= UNIT and all([len(w.chunks.units) == 1 for w in written])
+        if alone:
+            self.attribute = "static " if sum(weights) <= INLINED else "__attribute__((noinline)) static "
+        else:
+            self.attribute = '__attribute__((noinline, visibility("hidden"))) '
+        self.weights = weights
+
+    def texts(self, kernel: str, symbol: str, workspace_bytes: int) -> list[str]:
+        """All units; the driver is in the last one."""
+        prototypes = [f"{self.attribute}int {w.chunks.symbol}{_ARGUMENTS}" for w in self.written]
+        units: list[str] = []
+        group: list[Written] = []
+        functions: list[str] = []
+        total = 0
+        for w, weight in zip(self.written, self.weights, strict=True):
+            *before, last = w.chunks.units
+            units += [self._unit([w], part, w.chunks.prototypes) for part in before]
+            if group and total + weight > UNIT:
+                units.append(self._unit(group, functions, prototypes))
+                group, functions, total = [], [], 0
+            group.append(w)
+            parts = [f"{p};\n" for p in w.chunks.prototypes] if before else []
+            functions += [*parts, *last, self.attribute + w.chunks.kernel]
+            total += weight
+        units.append(
+            unit_text(
+                group, functions, self.tier, self.name, prototypes=prototypes, kernel=kernel, symbol=symbol,
+                workspace_bytes=workspace_bytes,
+            )
+        )
+        return units
+
+    def _unit(self, group: Sequence[Written], functions: Sequence[str], prototypes: Sequence[str]) -> str:
+        return unit_text(group, functions, self.tier, self.name, prototypes=prototypes)
+
+
+def _lines(written: Written) -> int:
+    texts = [*(f for functions in written.chunks.units[-1:] for f in functions), written.chunks.kernel]
+    return sum([text.count("\n") for text in texts])

@@ -114,18 +114,36 @@ def aval_of(value: Any) -> Aval:
     Raises
     ------
     DtypeError
-        If the dtype is neither real floating point, integer nor bool.
+        If the dtype is neither real floating point, integer nor bool, or an integer does not fit; for arrays
+        of a kind that computes by rules of its own.
     """
     if type(value) is bool:
         return make_aval((), BOOL)
     if type(value) is float:
         return make_aval((), FLOAT64, True)
     if type(value) is int:
+        if not -(2**63) <= value < 2**63:
+            raise DtypeError(f"a Python int of {value.bit_length()} bits does not fit int64.\n  Give a float.")
         return make_aval((), INT64, True)
+    if type(value) is not np.ndarray and isinstance(value, np.ndarray):
+        _require_plain(value)
     array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)
     dtype = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     require_supported(dtype)
     return make_aval(tuple(array.shape), dtype)
+
+
+_RULES = ("__mul__", "__array_ufunc__", "__array_function__")
+
+
+def _require_plain(array: np.ndarray[Any, Any]) -> None:
+    """Refuse masked arrays, matrices, quantities with units: generated code would ignore what they mean."""
+    kind = type(array)
+    if any(getattr(kind, name) is not getattr(np.ndarray, name) for name in _RULES):
+        raise DtypeError(
+            f"a {kind.__name__} cannot be traced: it computes by rules of its own, which would be lost.\n"
+            "  Give np.asarray(x) if the plain numbers are meant."
+        )
 
 
 def require_supported(dtype: np.dtype[Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .aval import Aval
 from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, Value, reachable
-from .op import lookup
+from .op import Op, lookup
 from .origin import Origin
 
 
@@ -140,7 +141,7 @@ def rebuild(
         Where leaves are made anew; by default they stay in their table.
     """
     done: dict[int, Expr] = dict(replace or {})
-    target = table or graph.table
+    target = graph.table if table is None else table
     if table is not None:
         for node in graph.inputs:
             if node.id not in done:
@@ -186,6 +187,11 @@ def _copy(
     return new
 
 
+def copy_node(node: Expr, done: dict[int, Expr], table: InternTable) -> Expr:
+    """Intern a node in another table, on the copies of its operands in ``done``."""
+    return _copy(node, done, None, table)
+
+
 def _copy_leaf(node: Expr, table: InternTable) -> Expr:
     if node.op is CONST:
         return table.constant(node.params[0][1].array, node.dtype, node.aval.weak)
@@ -209,16 +215,40 @@ def digests(graph: Graph) -> dict[int, bytes]:
     It depends on operations, parameters, types and the position of inputs and captures, never on creation
     history, and is the same for both orders of a commutative operation.
     """
+    captures = graph.captures
+    if len(captures) < 2:
+        return _digests(graph, {c.id: 0 for c in captures})
+    # Captured arrays have no position of their own: they are told apart by how they are used.
+    anonymous = _digests(graph, {c.id: 0 for c in captures})
+    uses = _contexts(graph, anonymous)
+    ranked = sorted(captures, key=lambda c: (anonymous[c.id], uses[c.id]))
+    return _digests(graph, {c.id: k for k, c in enumerate(ranked)})
+
+
+def _contexts(graph: Graph, fingerprint: dict[int, bytes]) -> dict[int, bytes]:
+    """A fingerprint of all ways from each node to the outputs."""
+    entries: dict[int, list[bytes]] = {}
+    for k, out in enumerate(graph.outputs):
+        entries.setdefault(out.id, []).append(b"output %d" % k)
+    found: dict[int, bytes] = {}
+    for node in reversed(graph.nodes):
+        above = b"".join(sorted(entries.pop(node.id)))
+        found[node.id] = own = hashlib.blake2b(above, digest_size=16).digest()
+        for k, a in enumerate(node.args):
+            place = b"" if node.op.commutative else b"%d" % k
+            entries.setdefault(a.id, []).append(own + fingerprint[node.id] + place)
+    return found
+
+
+def _digests(graph: Graph, captures: dict[int, int]) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     positions = {node.id: k for k, node in enumerate(graph.inputs)}
-    captures = 0
     for node in graph.nodes:
         head = [node.op.name, str(node.aval)]
         if node.op is INPUT:
             head.append(f"input {positions.get(node.id, -1)}")
         elif node.op is CAPTURE:
-            head.append(f"capture {captures}")
-            captures += 1
+            head.append(f"capture {captures[node.id]}")
         elif node.op is CONST:
             held = node.params[0][1]
             head.append(f"{held.key[0]}{held.key[1]}{held.key[2].hex()}")
@@ -290,6 +320,9 @@ def verify(graph: Graph) -> None:
         if node.op.kind == "leaf":
             if node.op is INPUT and node.id not in inputs:
                 raise AssertionError(f"{node!r} is an input that the graph does not list")
+            if (node.op, node.aval, node.params) in seen:
+                raise AssertionError(f"{node!r} is a second copy of an interned leaf")
+            seen.add((node.op, node.aval, node.params))
             continue
         if any(a.id >= node.id for a in node.args):
             raise AssertionError(f"{node!r} depends on a later node")
@@ -303,54 +336,68 @@ def verify(graph: Graph) -> None:
         seen.add(key)
 
 
-def _flat(graph: Graph) -> list[tuple[Any, ...]]:
-    """The nodes as a flat table, so that serialising a deep graph does not recurse."""
-    nodes = {n.id: n for n in (*graph.inputs, *graph.nodes)}
-    order = sorted(nodes)
-    index = {node_id: k for k, node_id in enumerate(order)}
-    rows: list[tuple[Any, ...]] = []
-    for node_id in order:
-        node = nodes[node_id]
-        params = tuple((k, v.array if isinstance(v, Value) else v) for k, v in node.params)
-        if node.op is CAPTURE:
-            params = (("array", node.params[0][1].array),)
-        rows.append(
-            (
-                node.op.name,
-                [index[a.id] for a in node.args],
-                params,
-                _aval_row(node.aval),
-                node.origin,
-                label(node),
-            )
-        )
-    ends = (tuple(index[i.id] for i in graph.inputs), tuple(index[o.id] for o in graph.outputs))
-    return [ends, *rows]
+class _Flat(NamedTuple):
+    """A graph as columns, one row a node, so that serialising a deep graph neither recurses nor takes long."""
+
+    ops: list[str]
+    codes: array[int]
+    """Position in ``ops`` of each node's operation."""
+    counts: array[int]
+    """Number of operands of each node."""
+    operands: array[int]
+    """Rows of the operands, one node's after the other's."""
+    leaves: dict[int, tuple[Any, Aval]]
+    """Array, if it holds one, and type of each leaf."""
+    params: dict[int, Params]
+    origins: dict[int, Origin]
+    labels: dict[int, str]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
 
 
-def _aval_row(aval: Aval) -> tuple[Any, ...]:
-    return aval.shape, aval.dtype.str, aval.weak
+def _flat(graph: Graph) -> _Flat:
+    nodes = sorted({n.id: n for n in (*graph.inputs, *graph.nodes)}.values(), key=lambda n: n.id)
+    rows = {n.id: k for k, n in enumerate(nodes)}
+    flat = _Flat(
+        [], array("i"), array("i"), array("q"), {}, {}, {}, {},
+        tuple([rows[i.id] for i in graph.inputs]), tuple([rows[o.id] for o in graph.outputs]),
+    )  # fmt: skip
+    codes: dict[str, int] = {}
+    for row, node in enumerate(nodes):
+        flat.codes.append(codes.setdefault(node.op.name, len(codes)))
+        flat.counts.append(len(node.args))
+        flat.operands.extend([rows[a.id] for a in node.args])
+        if node.op.kind == "leaf":
+            flat.leaves[row] = (None if node.op is INPUT else node.params[0][1].array, node.aval)
+        elif node.params:
+            flat.params[row] = node.params
+        if node.origin is not None:
+            flat.origins[row] = node.origin
+        if label(node):
+            flat.labels[row] = label(node)
+    flat.ops.extend(codes)
+    return flat
 
 
-def _unpickle(name: str, rows: list[tuple[Any, ...]]) -> Graph:
+def _unpickle(name: str, flat: _Flat) -> Graph:
     table = InternTable()
+    ops = [lookup(op) for op in flat.ops]
     made: list[Expr] = []
-    (inputs, outputs), *nodes = rows
-    for op, args, params, (shape, dtype, weak), origin, text in nodes:
-        node = _revive(table, op, [made[k] for k in args], params, Aval(tuple(shape), dtype, weak))
-        if origin is not None:
-            table.origins[node.id] = Origin(*origin)
-        if text:
-            table.labels[node.id] = text
+    end = 0
+    for row, (code, count) in enumerate(zip(flat.codes, flat.counts, strict=True)):
+        op, begin, end = ops[code], end, end + count
+        if op.kind == "leaf":
+            node = _revive(table, op, *flat.leaves[row])
+        else:
+            operands = tuple([made[k] for k in flat.operands[begin:end]])
+            node = table.remake(op, operands, flat.params.get(row, ()))
         made.append(node)
-    return Graph([made[k] for k in inputs], [made[k] for k in outputs], name)
+    table.origins.update({made[row].id: origin for row, origin in flat.origins.items()})
+    table.labels.update({made[row].id: text for row, text in flat.labels.items()})
+    return Graph([made[k] for k in flat.inputs], [made[k] for k in flat.outputs], name)
 
 
-def _revive(table: InternTable, op: str, args: list[Expr], params: Params, aval: Aval) -> Expr:
-    if op == INPUT.name:
+def _revive(table: InternTable, op: Op, held: Any, aval: Aval) -> Expr:
+    if op is INPUT:
         return table.input(aval)
-    if op == CONST.name:
-        return table.constant(params[0][1], aval.dtype, aval.weak)
-    if op == CAPTURE.name:
-        return table.capture(params[0][1])
-    return table.make(lookup(op), args, dict(params))
+    return table.constant(held, aval.dtype, aval.weak) if op is CONST else table.capture(held)

@@ -61,7 +61,19 @@ class Leaf:
 
 @dataclass(eq=False)
 class Vertex:
-    """A place in the tree: undecided, a guard with the outcomes seen so far, or a leaf."""
+    """A place in the tree: undecided, a guard with the outcomes seen so far, or a leaf.
+
+    Attributes
+    ----------
+    number
+        Different for each place of a tree.
+    guard, children
+        The decision taken here, and where its outcomes lead.
+    leaf
+        The path that ends here.
+    size
+        Number of paths through here.
+    """
 
     number: int
     guard: Guard | None = None
@@ -95,13 +107,13 @@ class PathTree:
         self.leaves: list[Leaf] = []
         self._count = 1
 
-    def add(self, leaf: Leaf) -> bool:
-        """Enter a path; False if the function did not take the same decisions for the same data."""
+    def add(self, leaf: Leaf) -> Leaf | None:
+        """Enter a path, or find it; None if the function asked other questions after the same answers."""
         vertex = self.root
         way = [vertex]
         for guard in leaf.guards:
             if vertex.leaf is not None or (vertex.guard is not None and vertex.guard.expr is not guard.expr):
-                return False
+                return None
             if vertex.guard is None:
                 vertex.guard = guard
             child = vertex.children.get(guard.outcome)
@@ -110,13 +122,15 @@ class PathTree:
                 self._count += 1
             vertex = child
             way.append(vertex)
-        if vertex.guard is not None or vertex.leaf is not None:
-            return False
+        if vertex.guard is not None:
+            return None
+        if vertex.leaf is not None:
+            return vertex.leaf
         vertex.leaf = leaf
         self.leaves.append(leaf)
         for passed in way:
             passed.size += 1
-        return True
+        return leaf
 
     def vertices(self) -> Iterator[Vertex]:
         """All places, parents before children, in a fixed order."""
@@ -171,15 +185,21 @@ class Placement:
 
     def __init__(self, tree: PathTree) -> None:
         self._parent: dict[int, int] = {}
-        self._depth: dict[int, int] = {tree.root.number: 0}
+        self._order: dict[int, int] = {}
+        self._end: dict[int, int] = {}
         self.at: dict[int, int] = {}
-        for vertex in tree.vertices():
+        places = list(tree.vertices())
+        for k, vertex in enumerate(places):
+            self._order[vertex.number] = k
             for child in vertex.children.values():
                 self._parent[child.number] = vertex.number
-                self._depth[child.number] = self._depth[vertex.number] + 1
+        for vertex in reversed(places):
+            ends = [self._end[child.number] for child in vertex.children.values()]
+            self._end[vertex.number] = max([self._order[vertex.number], *ends])
+        for vertex in places:
             for root in vertex.roots:
                 self._need(root, vertex.number)
-        self.nodes: dict[int, list[Expr]] = {v.number: [] for v in tree.vertices()}
+        self.nodes: dict[int, list[Expr]] = {v.number: [] for v in places}
         order = tree.graph.nodes
         for node in reversed(order):
             for a in node.args:
@@ -189,17 +209,14 @@ class Placement:
 
     def _need(self, node: Expr, place: int) -> None:
         known = self.at.get(node.id)
-        self.at[node.id] = place if known is None else self._common(known, place)
-
-    def _common(self, a: int, b: int) -> int:
-        depth, parent = self._depth, self._parent
-        while depth[a] > depth[b]:
-            a = parent[a]
-        while depth[b] > depth[a]:
-            b = parent[b]
-        while a != b:
-            a, b = parent[a], parent[b]
-        return a
+        if known is None:
+            self.at[node.id] = place
+            return
+        # Places are numbered depth first, so what lies below one is an interval. A node only ever moves up.
+        wanted = self._order[place]
+        while not self._order[known] <= wanted <= self._end[known]:
+            known = self._parent[known]
+        self.at[node.id] = known
 
 
 def single_path(graph: Graph, structure: Any = None) -> PathTree:

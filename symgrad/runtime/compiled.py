@@ -212,7 +212,7 @@ class Compiled:
         avals = iter(entry.avals)
         try:
             inputs = [self._input_spec(k, a, len(args), avals) for k, a in enumerate(args)]
-            template = _template(entry.tree.leaves[0].structure, len(entry.results))
+            template = _template(entry)
         except TypeError:
             entry.installed = entry.kernel
             return
@@ -286,7 +286,8 @@ def _bound(compiled: Compiled, instance: Any) -> Any:
 
 
 def _needs_array(leaf: Any) -> bool:
-    return not isinstance(leaf, (np.ndarray, np.generic, float, int, Spec))
+    # Subclasses too: NumPy code must not run by their rules where a C kernel does not.
+    return type(leaf) not in (np.ndarray, float, int) and not isinstance(leaf, (np.generic, Spec))
 
 
 def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
@@ -333,9 +334,11 @@ def _nested_spec(argument: Any, avals: Any) -> Any:
     raise TypeError(f"{kind.__name__} is no plain container")
 
 
-def _template(structure: Any, count: int) -> Any:
-    """Output numbers in the nesting of the outputs."""
-    tree = unflatten(structure, list(range(count)))
+def _template(entry: Entry) -> Any:
+    """Output numbers in the nesting of the outputs, or a function where that depends on the path."""
+    if entry.results.numbered:
+        return entry.results.assemble
+    tree = unflatten(entry.tree.leaves[0].structure, list(range(len(entry.results.avals))))
     if type(tree) is int:
         return "single"
     _check_plain(tree)

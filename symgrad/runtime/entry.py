@@ -14,7 +14,8 @@ from ..core.aval import Aval
 from ..core.expr import Expr, InternTable
 from ..core.graph import Graph, canonical, rebuild_into
 from ..core.lazy import lazy_import
-from ..core.paths import Guard, Leaf, PathTree
+from ..core.origin import Origin
+from ..core.paths import Guard, Leaf, Outcome, PathTree
 from ..core.pytree import unflatten
 from ..errors import CompilerError, PerformanceWarning, RetraceWarning, UnsupportedOperationError
 from ..tracing.naming import label_variables
@@ -23,8 +24,9 @@ from ..tracing.watches import Watched
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
 from . import specs
+from .results import Results, finished, written
 from .settings import Settings
-from .specs import DispatcherLike, InputSpec, OutputSpec, Watch
+from .specs import DispatcherLike, InputSpec, Watch
 
 if TYPE_CHECKING:
     from .. import lowering
@@ -85,19 +87,23 @@ class Entry:
     def _reset(self) -> None:
         """Forget all paths."""
         self.table = InternTable()
-        self.inputs = [self.table.input(a, n) for a, n in zip(self.avals, self._labels, strict=True)]
+        self.inputs = self._make_inputs(self.table)
         self.tree = PathTree(self.inputs, self.name)
         self._rewriter = Rewriter(DEFAULT_RULES)
         self._simplified: dict[int, Expr] = {}
         self._captures: list[Expr] = []
+        self._operations = 0
         self._watched: dict[Any, Watched] = {}
-        self._hits = np.zeros(0, np.int64)
+        # Kernels of any age count here, each path in its own place.
+        self._hits = np.zeros(self.settings.max_paths + 1, np.int64)
+        self._unbranched: list[DispatcherLike] = []
         self._changed()
 
     def _changed(self) -> None:
         """The paths changed: what was generated from them is out of date."""
-        self._numpy: Callable[..., Any] | None = None
+        self._numpy: tuple[Callable[..., Any], list[np.ndarray[Any, Any]]] | None = None
         self._csource: c_source.CSource | None = None
+        self._results: Results | None = None
         self.kernel = None
 
     # ---------------------------------------------------------------- source
@@ -117,23 +123,22 @@ class Entry:
             if self._csource is None:
                 start = time.perf_counter()
                 if self.tree.branches:
-                    self._count_hits()
-                    self._hits = np.zeros(len(self.tree.leaves), np.int64)
-                    self._csource = c_tree.generate_tree(self.tree, self.results, self._hits)
+                    results = self.results
+                    self._csource = c_tree.generate_tree(
+                        results.completed(self.tree), results.avals, self._hits, results.numbered
+                    )
                 else:
                     self._csource = c_source.generate(lowering.lower(canonical(self.tree.graph)))
                 self.seconds["lower and render"] = time.perf_counter() - start
             return self._csource
 
     @property
-    def results(self) -> list[Aval]:
-        """Types of the outputs, of the first path; strong wherever a path that fits has a strong one."""
-        first = [x.aval for x in self.tree.leaves[0].outputs]
-        for leaf in self.tree.leaves[1:]:
-            own = [x.aval for x in leaf.outputs]
-            if [a.strong() for a in own] == [a.strong() for a in first]:
-                first = [a if a.weak and b.weak else a.strong() for a, b in zip(first, own, strict=True)]
-        return first
+    def results(self) -> Results:
+        """What a kernel of all paths returns."""
+        with self._lock:
+            if self._results is None:
+                self._results = Results(self.tree)
+            return self._results
 
     # ---------------------------------------------------------------- paths
 
@@ -153,50 +158,60 @@ class Entry:
         arrays = [(c, c.params[0][1].array) for c in self._captures]
         return any(array.shape != c.shape or array.dtype != c.dtype for c, array in arrays)
 
-    def grow(self, values: Sequence[Any] | None) -> Traced:
+    def grow(self, values: Sequence[Any] | None) -> tuple[Traced, Leaf | None]:
         """Trace the path that these data take, and enter it into the tree if there is room."""
         with self._lock:
             start = time.perf_counter()
             self.traces += 1
-            traced = trace_path(self.function, self.inputs, self.name, values)
+            # What is not kept goes into a table of its own, which is freed with it.
+            inputs = self._make_inputs(InternTable()) if self.full else self.inputs
+            traced = trace_path(self.function, inputs, self.name, values)
             self.seconds["trace"] = time.perf_counter() - start
-            if not self.full:
-                self._enter(traced)
-            return traced
+            return traced, None if self.full else self._enter(traced)
 
-    def _enter(self, traced: Traced) -> None:
+    def _make_inputs(self, table: InternTable) -> list[Expr]:
+        return [table.input(a, n) for a, n in zip(self.avals, self._labels, strict=True)]
+
+    def _enter(self, traced: Traced) -> Leaf | None:
         start = time.perf_counter()
-        roots = [*[g.expr for g in traced.guards], *traced.outputs, *[e for _, e in traced.writes]]
-        label_variables(Graph((), roots))
-        simple = rebuild_into(self._simplified, roots, self._rewriter.rebuilt, self.table)
-        guards = [
-            Guard(e, g.outcome, g.origin) for e, g in zip(
-                simple, traced.guards, strict=False
-            ) if e.value is None
-        ]
-        leaf = Leaf(
-            len(self.tree.leaves), tuple(guards), tuple(simple[len(traced.guards) :]), traced.structure,
-            tuple([target for target, _ in traced.writes]),
-        )
-        self._explain(leaf)
-        if not self.tree.add(leaf):
+        leaf = self._leaf(traced)
+        news = self._news(leaf)
+        origin = news.origin if news is not None else None
+        paths, operations = len(self.tree.leaves), self._operations
+        if paths and (paths >= self.settings.max_paths or operations >= self.settings.max_operations):
+            self._give_up(origin, f"has {paths} paths and {operations} operations, as many as allowed")
+            return None
+        entered = self.tree.add(leaf)
+        if entered is None:
             self._give_up(
-                leaf,
+                origin,
                 "took different decisions for the same data; it must depend on something that symgrad "
                 "cannot see",
             )
-            return
-        self._captures = self.tree.graph.captures
+        if entered is not leaf:
+            return entered  # a path that another thread has found meanwhile
+        graph = self.tree.graph
+        self._captures = graph.captures
+        self._operations = graph.node_count
         self._watch(traced)
         self.seconds["simplify"] = time.perf_counter() - start
         self._changed()
-        paths, operations = len(self.tree.leaves), self.tree.graph.node_count
-        if paths >= self.settings.max_paths or operations > self.settings.max_operations:
-            self._give_up(
-                leaf,
-                f"has {len(self.tree.leaves)} paths and {self.tree.graph.node_count} operations, "
-                "as many as allowed",
-            )
+        return leaf
+
+    def _leaf(self, traced: Traced) -> Leaf:
+        """The path in simplified expressions."""
+        roots = [*[g.expr for g in traced.guards], *traced.outputs, *[e for _, e in traced.writes]]
+        label_variables(Graph((), roots))
+        simple = rebuild_into(self._simplified, roots, self._rewriter.rebuilt, self.table)
+        guards: dict[tuple[int, Outcome], Guard] = {}
+        for e, g in zip(simple, traced.guards, strict=False):
+            # Questions that turn out to be the same one are asked once.
+            if e.value is None:
+                guards.setdefault((e.id, g.outcome), g._replace(expr=e))
+        return Leaf(
+            len(self.tree.leaves), tuple(guards.values()), tuple(simple[len(traced.guards) :]),
+            traced.structure, tuple([target for target, _ in traced.writes]),
+        )
 
     def _watch(self, traced: Traced) -> None:
         """Remember what the trace has read of the world outside."""
@@ -205,31 +220,33 @@ class Entry:
             for watched in space.watched:
                 self._watched[watched.kind, id(watched.container), watched.key] = watched
 
-    def _explain(self, leaf: Leaf) -> None:
-        if self.reason.startswith("a captured"):
-            return
+    def _news(self, leaf: Leaf) -> Guard | None:
+        """The decision at which a path leaves the known ones, which is why the function was traced."""
+        if not self.tree.leaves:
+            if not self.reason.startswith("a captured"):
+                self.reason = "first call with arguments of this structure, these shapes and dtypes"
+            return None
         vertex = self.tree.root
         for guard in leaf.guards:
-            if vertex.guard is None:
-                break
+            if vertex.guard is None or vertex.guard.expr is not guard.expr:
+                return guard
             child = vertex.children.get(guard.outcome)
             if child is None:
                 known = ", ".join(map(str, vertex.children))
                 where = f" at {guard.origin}" if guard.origin else ""
                 self.reason = f"a decision had a new outcome: {guard.outcome} (known: {known}){where}"
-                return
+                return guard
             vertex = child
-        self.reason = "first call with arguments of this structure, these shapes and dtypes"
+        return None
 
     def watches(self) -> list[Watch]:
         """The conditions on captured values, for the dispatcher."""
         return [_native_watch(w) for w in self._watched.values()]
 
-    def _give_up(self, leaf: Leaf, why: str) -> None:
+    def _give_up(self, origin: Origin | None, why: str) -> None:
         """From here on, unknown paths are traced at every call."""
         self.full = True
-        origin = leaf.guards[-1].origin if leaf.guards else None
-        where = f"\n  the last decision is at {origin}" if origin else ""
+        where = f"\n  the decision with a new outcome is at {origin}" if origin else ""
         warnings.warn(
             RetraceWarning(
                 f"{self.name} {why}: further paths are traced at every call, which is slow.{where}\n"
@@ -239,15 +256,16 @@ class Entry:
             stacklevel=2,
         )
 
-    def _count_hits(self) -> None:
-        for leaf, count in zip(self.tree.leaves, self._hits.tolist(), strict=False):
-            leaf.hits += count
-        self._hits[:] = 0
-
     def hits(self) -> list[int]:
         """How often each path was taken."""
-        self._count_hits()
-        return [leaf.hits for leaf in self.tree.leaves]
+        counted = [leaf.hits + int(k) for leaf, k in zip(self.tree.leaves, self._hits, strict=False)]
+        if counted:
+            counted[0] += sum([d.hits for d in self._unbranched])
+        return counted
+
+    def _count(self, leaf: Leaf) -> None:
+        with self._lock:
+            leaf.hits += 1
 
     # ---------------------------------------------------------------- calls
 
@@ -255,14 +273,14 @@ class Entry:
         """Answer a call, given the leaves of its arguments."""
         self.calls += 1
         self.ensure(leaves)
-        if use_c and self._kernel_fits() and self.build():
-            assert self.kernel is not None
-            for array, copy in self._copies:
+        built = self.build() if use_c else None
+        if built is not None:
+            kernel, copies, results = built
+            for array, copy in copies:
                 np.copyto(copy, array)
-            answer = self.kernel(*[_contiguous(leaf) for leaf in leaves])
+            answer = kernel(*[_contiguous(leaf) for leaf in leaves])
             if answer is not None:
-                first = self.tree.leaves[0]
-                return unflatten(first.structure, self._written(first.writes, answer, leaves))
+                return results.finish(answer, leaves)
         return self.run_numpy(leaves, use_c)
 
     def ensure(self, leaves: Sequence[Any] | None) -> None:
@@ -270,59 +288,47 @@ class Entry:
         if not self.tree.leaves:
             self.grow(None if leaves is None else _numpy_values(leaves))
 
-    def _kernel_fits(self) -> bool:
-        """A kernel of several paths does not say which one it took; writing back needs to know."""
-        return not self.tree.branches or not any(leaf.writes for leaf in self.tree.leaves)
-
-    @staticmethod
-    def _written(writes: Sequence[Any], results: Sequence[Any], leaves: Sequence[Any]) -> Sequence[Any]:
-        """Give arguments and captured arrays their new contents, as NumPy would; the rest is returned."""
-        count = len(results) - len(writes)
-        for target, new in zip(writes, results[count:], strict=True):
-            np.copyto(leaves[target] if isinstance(target, int) else target, new)
-        return results[:count]
-
     def run_numpy(self, leaves: Sequence[Any], use_c: bool = False) -> Any:
         """Answer from the NumPy backend; an unknown path is traced."""
         values = _numpy_values(leaves)
-        if not self.tree.branches:
-            return self._returned(self.tree.leaves[0], self._run(values), leaves)
-        number, results = self._run(values)
+        number, results = self._run(values) if self.tree.branches else (0, self._run(values))
         if number < 0:
-            traced = self.grow(values)
-            if use_c and not self.full:
+            traced, entered = self.grow(values)
+            if use_c and entered is not None:
                 self.build()
-            return self._evaluated(traced, leaves)
+            return self._evaluated(traced, entered, leaves)
         leaf = self.tree.leaves[number]
-        leaf.hits += 1
-        return self._returned(leaf, results, leaves)
+        finish = [finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
+        self._count(leaf)
+        return unflatten(leaf.structure, written(leaf.writes, finish, leaves))
 
     def _run(self, values: Sequence[Any]) -> Any:
-        function = self._numpy
-        if function is None:
+        loaded = self._numpy
+        if loaded is None:
             with self._lock:
-                function = self._numpy = numpy_source.load(self.numpy_code())
+                arrays = [c.params[0][1].array for c in self._captures]
+                loaded = self._numpy = numpy_source.load(self.numpy_code()), arrays
+        function, arrays = loaded
         with np.errstate(all="ignore"):
-            return function(*values, *[c.params[0][1].array for c in self._captures])
+            return function(*values, *arrays)
 
-    def _returned(self, leaf: Leaf, results: Sequence[Any], leaves: Sequence[Any]) -> Any:
-        finished = [_finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
-        return unflatten(leaf.structure, self._written(leaf.writes, finished, leaves))
-
-    def _evaluated(self, traced: Traced, leaves: Sequence[Any]) -> Any:
+    def _evaluated(self, traced: Traced, entered: Leaf | None, leaves: Sequence[Any]) -> Any:
         """The results of a path on the data it was traced with."""
-        if not self.full and self.tree.leaves:
-            self.tree.leaves[-1].hits += 1
+        if entered is not None:
+            self._count(entered)
         new = [e for _, e in traced.writes]
         results = [
-            _finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)
+            finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)
         ]
-        return unflatten(traced.structure, self._written([t for t, _ in traced.writes], results, leaves))
+        return unflatten(traced.structure, written([t for t, _ in traced.writes], results, leaves))
 
     # ---------------------------------------------------------------- C
 
-    def build(self) -> bool:
-        """Have a C kernel; False, after one warning, where that cannot be."""
+    def build(self) -> tuple[DispatcherLike, Sequence[Any], Results] | None:
+        """The C kernel, arrays to be copied before a call, and what becomes of its results.
+
+        None, after one warning, where there cannot be a kernel.
+        """
         with self._lock:
             if self.kernel is None and self.c_failed is None:
                 try:
@@ -335,7 +341,7 @@ class Entry:
                 except UnsupportedOperationError as error:
                     self.c_failed = str(error)
                     warnings.warn(PerformanceWarning(f"NumPy answers instead of C: {error}"), stacklevel=2)
-        return self.kernel is not None
+            return None if self.kernel is None else (self.kernel, self._copies, self.results)
 
     def _build(self) -> None:
         code = self.c_code()
@@ -359,10 +365,10 @@ class Entry:
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
     ) -> DispatcherLike:
         """A callable for the kernel; ``inputs`` may be nested."""
-        return native.make_dispatcher(
+        made: DispatcherLike = native.make_dispatcher(
             self._loaded,
             inputs,
-            [output_spec(aval) for aval in self.results],
+            self.results.outputs,
             structure,
             slow,
             hidden=self._hidden,
@@ -370,6 +376,9 @@ class Entry:
             release_gil=self.c_code().work > GIL_WORK,
             name=self.name,
         )
+        if not self.tree.branches:
+            self._unbranched.append(made)
+        return made
 
 
 def _native_watch(watched: Watched) -> Watch:
@@ -394,13 +403,6 @@ def input_spec(aval: Aval) -> InputSpec:
     return InputSpec("array", aval.dtype, aval.shape)
 
 
-def output_spec(aval: Aval) -> OutputSpec:
-    """What the dispatcher makes of an output."""
-    if aval.weak:
-        return OutputSpec("pyfloat" if aval.dtype.kind == "f" else "pyint")
-    return OutputSpec("array" if aval.shape else "scalar", aval.dtype, aval.shape)
-
-
 def _contiguous(leaf: Any) -> Any:
     if not isinstance(leaf, np.ndarray):
         return leaf
@@ -423,11 +425,3 @@ def _numpy_value(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray) and not leaf.shape:
         return leaf[()]
     return leaf
-
-
-def _finished(value: Any, aval: Aval) -> Any:
-    if aval.weak:
-        return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
-    if not aval.shape:
-        return value[()] if isinstance(value, np.ndarray) else aval.dtype.type(value)
-    return value if type(value) is np.ndarray else np.asarray(value)

@@ -363,3 +363,41 @@ class TestSettings:
     def test_unknown_settings(self):
         with pytest.raises(TypeError, match="no setting 'speed'"), sg.config(speed=11):
             pass
+
+
+class TestArgumentsThatAreNoPlainArrays:
+    """What C and NumPy would treat differently is refused; what both treat alike is taken as plain numbers."""
+
+    @pytest.mark.parametrize(
+        "argument",
+        [np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]), np.matrix([[1.0, 2.0], [3.0, 4.0]])],
+        ids=["masked", "matrix"],
+    )
+    def test_arrays_with_rules_of_their_own(self, argument):
+        with pytest.raises(sg.DtypeError, match="rules of its own"):
+            sg.grad(lambda x: np.sum(x * x))(argument)
+        with pytest.raises(sg.DtypeError, match="rules of its own"):
+            sg.grad(lambda x: np.sum(x * argument))(np.ones(3))
+
+    def test_subclasses_without_rules_of_their_own(self):
+        class Named(np.ndarray):
+            pass
+
+        x = np.array([1.0, 2.0]).view(Named)
+        f = sg.compile(lambda x: (x * 2, np.sum(x)))
+        for _ in range(3):
+            doubled, total = f(x)
+            assert type(doubled) is np.ndarray
+            assert doubled.tolist() == [2.0, 4.0]
+            assert total == 3.0
+
+    def test_numbers_of_subclasses_divide_as_arrays_do(self):
+        class Metres(float):
+            pass
+
+        with np.errstate(all="ignore"):
+            assert sg.compile(lambda x: 1.0 / x, backend="numpy")(Metres(0.0)) == np.inf
+
+    def test_an_integer_beyond_64_bits(self):
+        with pytest.raises(sg.DtypeError, match="argument n .* 71 bits"):
+            sg.compile(lambda n: n * 2)(2**70)
