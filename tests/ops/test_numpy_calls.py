@@ -1,8 +1,8 @@
 """NumPy's functions, methods and indexing as users write them: traced against NumPy itself, with derivatives.
 
 Each line of ``numpy_calls.txt`` is an expression over the arrays of ``OPERANDS``. What it names is traced;
-the result must have NumPy's dtype, shape and value, and forward and reverse derivatives must agree with finite
-differences.
+the result must have NumPy's dtype, shape and value, and forward and reverse derivatives must agree with
+finite differences.
 """
 
 from __future__ import annotations
