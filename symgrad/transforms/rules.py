@@ -11,6 +11,7 @@ from ..core.expr import Expr
 from ..core.op import OPS
 from ..ops.shaping import broadcast_to, inverse_permutation, reshape, starts_of, take_slice, transpose
 from .rewrite import Bindings, Rewriter, Rule, RuleClass
+from .signs import is_above_minus_infinity, is_positive
 
 EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
 
@@ -242,6 +243,31 @@ MASKED_RULES: list[Rule] = [
 ]
 
 
+def _reduced_scalar(rw: Rewriter, node: Expr, x: Expr) -> Expr | None:
+    """The largest, smallest, any or all of one value repeated is that value."""
+    scalar = x.args[0]
+    if scalar.ndim or not x.aval.size or node.dtype != scalar.dtype:
+        return None
+    return rw.make(node.table, broadcast_to, [scalar], {"shape": node.shape}) if node.shape else scalar
+
+
+def _surely_different(rw: Rewriter, node: Expr, x: Expr, y: Expr) -> Expr | None:
+    """A value known to be positive differs from 0, one that cannot be -inf from -inf; NaN differs from both."""
+    for value, other in ((x, y), (y, x)):
+        number = other.value
+        if number is None or number.size != 1 or not value.aval.is_float:
+            continue
+        sure = is_positive(value) if number == 0 else number == -np.inf and is_above_minus_infinity(value)
+        if sure:
+            return node.table.constant(True)
+    return None
+
+
+SIGN_RULES: list[Rule] = [
+    *[_exact(f"{name}(x)", _reduced_scalar, "", operand="broadcast_to") for name in ("any", "all", "max", "min")],
+    _exact("not_equal(x, y)", _surely_different, "not_equal(exp(x) + 1, 0.0)", "not_equal(exp(x), 0.0)", operand="const"),
+]
+
 STABLE_RULES: list[Rule] = [
     _stable("power(sqrt(x), n)", _half_power, "power(sqrt(x), 3)", "power(x, 3)"),
     # The operand of root is a sum of squares by construction, never negative.
@@ -260,4 +286,4 @@ def _operand_rules() -> list[Rule]:
 
 
 BROADCAST_RULES: list[Rule] = _operand_rules()
-DEFAULT_RULES: list[Rule] = [*EXACT_RULES, *MASKED_RULES, *STABLE_RULES, *BROADCAST_RULES]
+DEFAULT_RULES: list[Rule] = [*EXACT_RULES, *MASKED_RULES, *SIGN_RULES, *STABLE_RULES, *BROADCAST_RULES]

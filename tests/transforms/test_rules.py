@@ -152,7 +152,17 @@ def example(rule: Rule, dtype: Any = np.float64) -> Graph:
         return built(rule.example, dtype)
     if rule.pattern.startswith("python_number"):
         return _structural(lambda x: op("python_number", op("python_number", x)), ())(dtype)
+    if rule.result.__name__ == "_reduced_scalar":  # type: ignore[union-attr]
+        return _structural(lambda x: _reduced_repetition(rule, x), ())(dtype)
     return STRUCTURAL[rule.result.__name__][0](dtype)  # type: ignore[union-attr]
+
+
+def _reduced_repetition(rule: Rule, x: Expr) -> Expr:
+    """A reduction of a value repeated along new axes; only a repeated scalar is all the same."""
+    name = rule.tree.op.name  # type: ignore[union-attr]
+    value = op("equal", x, op("negative", x)) if name in ("any", "all") and x.dtype.kind == "f" else x
+    repeated = op("broadcast_to", value, shape=(2, *([3] if x.shape else []), *([4] if not x.shape else [])))
+    return op(name, repeated, axis=(1,))
 
 
 def counterexample(rule: Rule) -> Graph:
@@ -163,6 +173,8 @@ def counterexample(rule: Rule) -> Graph:
         return built(rule.counterexample)
     if rule.pattern.startswith("python_number"):
         return _structural(lambda x: op("python_number", x), ())(np.float64)
+    if rule.result.__name__ == "_reduced_scalar":  # type: ignore[union-attr]
+        return _structural(lambda x: _reduced_repetition(rule, x), (3,))(np.float64)
     return STRUCTURAL[rule.result.__name__][1](np.float64)  # type: ignore[union-attr]
 
 
