@@ -1,6 +1,8 @@
-"""NumPy's names, for what NumPy's own protocols cannot intercept: creating arrays that hold traced values.
+"""NumPy's names for code that is not run with stand-ins: arrays that hold traced values and can be written to.
 
-Everything else is NumPy's own: ``symgrad.numpy.sin is numpy.sin``. Use it as ``import symgrad.numpy as np``.
+Functions that symgrad traces see these without an import. In code that it cannot see into (C extensions that call
+back, functions of other libraries) use ``import symgrad.numpy as np``: the creation functions are symgrad's,
+everything else is NumPy's own, and outside of a trace the creation functions are NumPy's too.
 
 >>> import symgrad as sg, symgrad.numpy as np
 >>> def rotated(angle):
@@ -16,33 +18,13 @@ from typing import Any
 
 import numpy as _np
 
-from .creation import (
-    array,
-    asanyarray,
-    asarray,
-    ascontiguousarray,
-    block,
-    full,
-    geomspace,
-    linspace,
-    logspace,
-)
+from ..tracing.creating import CREATE as _CREATE
 
-__all__ = [
-    "array",
-    "asanyarray",
-    "asarray",
-    "ascontiguousarray",
-    "block",
-    "full",
-    "geomspace",
-    "linspace",
-    "logspace",
-]
+__all__ = sorted(name for name in _CREATE if hasattr(_np, name))  # noqa: PLE0605 - NumPy's names, as far as created
 
 
 def __getattr__(name: str) -> Any:
-    return getattr(_np, name)
+    return _CREATE[name] if name in _CREATE and hasattr(_np, name) else getattr(_np, name)
 
 
 def __dir__() -> list[str]:
