@@ -241,6 +241,7 @@ class InternTable:
 
     __slots__ = (
         "__weakref__", "_ids", "_nodes", "_numbers", "_strong", "known", "labels", "ops", "origin", "origins",
+        "patterns",
     )
 
     def __init__(self) -> None:
@@ -250,6 +251,8 @@ class InternTable:
         self._strong: dict[int, Expr] = {}
         self.ops: set[Op] = set()
         """Operations that were ever applied."""
+        self.patterns: dict[int, list[np.ndarray[Any, Any]]] = {}
+        """The values that masks have had in decisions, by node id."""
         self.known: set[int] = set()
         """Ids of nodes that depend on constants only."""
         self.origins: dict[int, Origin] = {}

@@ -10,10 +10,12 @@ import numpy as np
 from ..core.expr import Expr
 
 
-def static_key(key: Any, ask: Callable[[Expr], int]) -> Any:
-    """A key with traced constants turned into integers; ends of slices are asked for."""
+def static_key(key: Any, ask: Callable[[Expr], int], ask_mask: Callable[[Expr], Any] | None = None) -> Any:
+    """A key with traced constants turned into integers; ends of slices, and masks, are asked for."""
     if isinstance(key, tuple):
-        return tuple([static_key(k, ask) for k in key])
+        return tuple([static_key(k, ask, ask_mask) for k in key])
+    if ask_mask is not None and isinstance(key, Expr) and key.dtype.kind == "b" and key.shape:
+        return ask_mask(key)
     if isinstance(key, Expr) and key.value is not None:
         return key.value.item() if key.value.ndim == 0 and key.dtype.kind in "iu" else key.value
     if isinstance(key, slice):

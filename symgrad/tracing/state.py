@@ -16,7 +16,9 @@ from ..core.paths import Guard, Outcome
 from ..errors import TraceError
 from ..ops.comparison import as_condition
 from ..ops.define import cast
+from ..ops.comparison import equal
 from ..ops.evaluate import evaluate
+from ..ops.reduction import all_
 from ..ops.shaping import reshape
 
 
@@ -79,6 +81,30 @@ class Trace:
         self._decided[question.id] = outcome
         self.guards.append(Guard(question, outcome, origin))
         return outcome
+
+    def decide_mask(self, expr: Expr, origin: Origin | None) -> np.ndarray[Any, Any]:
+        """The elements of a bool array; recorded as guards that compare it with the values it has had."""
+        mask = self.resolve(expr)
+        if not self.varies(mask):
+            return np.asarray(self.concrete(mask))
+        known = self.table.patterns.setdefault(mask.id, [])
+        for pattern in known:
+            if self.decide(self._matches(mask, pattern), False, origin):
+                return pattern
+        if not self._has_data:
+            raise TraceError(
+                "indexing with a mask that depends on data gives an array whose size depends on them.\n"
+                "  Use np.where(mask, x, 0) (and np.sum(mask) for the count), or give example arrays."
+            )
+        pattern = np.array(self.concrete(mask))
+        self.decide(self._matches(mask, pattern), False, origin)
+        known.append(pattern)
+        return pattern
+
+    @staticmethod
+    def _matches(mask: Expr, pattern: np.ndarray[Any, Any]) -> Expr:
+        same = equal(mask, mask.table.constant(pattern))
+        return all_(same, axis=tuple(range(same.ndim))) if same.ndim else same
 
     def _outcome(self, question: Expr, integer: bool) -> Outcome:
         value = self.concrete(question)

@@ -477,7 +477,7 @@ class ArrayTracer(Tracer):
         return bool(record(FUNCTIONS[np.any], (self == value,)))
 
     def __getitem__(self, key: Any) -> Any:
-        plain = asked_key(key)
+        plain = asked_key(key, masks=True)
         memory = self._memory
         if memory is not None and memory.is_elementwise:
             found = self._element(memory, plain)
@@ -565,9 +565,30 @@ def write_out(out: Any, value: Any) -> Any:
     return out
 
 
-def asked_key(key: Any) -> Any:
-    """A key of tracers as a key of expressions, integers and slices of integers."""
-    return static_key(unwrap(key), lambda e: Tracer(e).__index__())
+def asked_key(key: Any, masks: bool = False) -> Any:
+    """A key of tracers as a key of expressions, integers and slices of integers.
+
+    With ``masks`` the elements of traced masks are asked for too: the size of what they select must be known.
+    """
+    return static_key(unwrap(key), lambda e: Tracer(e).__index__(), decided_mask if masks else None)
+
+
+def decided_mask(mask: Expr) -> Any:
+    """The elements of a traced mask: guards of the trace in progress."""
+    trace = active_trace()
+    if trace is None or trace.table is not mask.table:
+        _over()
+    try:
+        return trace.decide_mask(mask, user_origin(2))
+    except SymgradError as error:
+        raise located(error) from None
+
+
+def _over() -> NoReturn:
+    refuse(
+        "a traced value was used after its trace was over",
+        "Do not keep traced values in globals, attributes or caches; return them from the function instead.",
+    )
 
 
 VIEWS: set[Any] = set()

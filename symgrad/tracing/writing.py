@@ -10,6 +10,7 @@ from ..core.expr import Expr
 from ..core.origin import user_origin
 from ..ops.define import FUNCTIONS, METHODS, cast, lift
 from ..ops.indexing import scatter_add
+from ..ops.comparison import as_condition
 from .keys import has_expr
 from .tracer import (
     IN_PLACE,
@@ -18,7 +19,9 @@ from .tracer import (
     VIEW_METHODS,
     VIEWS,
     ArrayTracer,
+    Tracer,
     asked_key,
+    decided_mask,
     record,
     refuse,
     unwrap,
@@ -116,6 +119,44 @@ def _sort(self: ArrayTracer, axis: int = -1, **kwargs: Any) -> None:
     self.overwrite(record(FUNCTIONS[np.sort], (self, axis), kwargs))
 
 
+def _as_mask(x: Any) -> Any:
+    """The truth of the elements, known from here on."""
+    if not isinstance(x, Tracer):
+        return np.asarray(x).astype(bool)
+    return decided_mask(record(as_condition, (x,)).expr)
+
+
+def _nonzero(a: Any) -> tuple[Any, ...]:
+    return np.nonzero(_as_mask(a))
+
+
+def _flatnonzero(a: Any) -> Any:
+    return np.flatnonzero(_as_mask(a))
+
+
+def _argwhere(a: Any) -> Any:
+    return np.argwhere(_as_mask(a))
+
+
+def _where(condition: Any, *branches: Any, **named: Any) -> Any:
+    if not branches and not named:
+        return _nonzero(condition)
+    return record(FUNCTIONS[np.where], (condition, *branches), named)
+
+
+def _compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+    return np.take(np.ravel(a) if axis is None else a, np.flatnonzero(_as_mask(condition)), axis=axis or 0)
+
+
+def _extract(condition: Any, arr: Any) -> Any:
+    return np.take(np.ravel(arr), np.flatnonzero(_as_mask(condition)))
+
+
+IN_PLACE.update({
+    np.nonzero: _nonzero, np.flatnonzero: _flatnonzero, np.argwhere: _argwhere, np.where: _where,
+    np.compress: _compress, np.extract: _extract,
+})  # fmt: skip
+IN_PLACE_METHODS["nonzero"] = _nonzero
 IN_PLACE.update({
     np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _putmask,
     np.fill_diagonal: _fill_diagonal,
