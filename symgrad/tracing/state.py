@@ -14,9 +14,8 @@ from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
 from ..errors import TraceError
-from ..ops.comparison import as_condition
+from ..ops.comparison import as_condition, equal
 from ..ops.define import cast
-from ..ops.comparison import equal
 from ..ops.evaluate import evaluate
 from ..ops.reduction import all_
 from ..ops.shaping import reshape

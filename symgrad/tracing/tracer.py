@@ -31,6 +31,7 @@ from .storage import (
     scattered,
     steps_between,
 )
+from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
 
 
 def where() -> str:
@@ -370,7 +371,7 @@ class Tracer:
         if hasattr(np.ndarray, name) and not name.startswith("_"):
             refuse(
                 f"ndarray.{name} cannot be traced",
-                _METHOD_ADVICE.get(name, "Use a NumPy function that returns a new array."),
+                METHOD_ADVICE.get(name, "Use a NumPy function that returns a new array."),
                 UnsupportedOperationError,
             )
         raise AttributeError(f"a traced value has no attribute {name!r}")
@@ -388,12 +389,6 @@ def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: A
     if name in VIEW_METHODS:
         made = self.shared(made)
     return made if out is None else write_out(out, made)
-
-
-_METHOD_ADVICE = {
-    "item": "Leave out .item(): NumPy functions take the value as it is.",
-    "tolist": "Keep the array; iterate over it directly.",
-}
 
 
 class ArrayTracer(Tracer):
@@ -589,19 +584,3 @@ def _over() -> NoReturn:
         "a traced value was used after its trace was over",
         "Do not keep traced values in globals, attributes or caches; return them from the function instead.",
     )
-
-
-VIEWS: set[Any] = set()
-"""NumPy functions whose results share memory with their argument where that is possible."""
-
-VIEW_METHODS: set[str] = set()
-"""Methods of that kind."""
-
-IN_PLACE: dict[Any, Callable[..., Any]] = {}
-"""NumPy functions that write to their argument."""
-
-IN_PLACE_METHODS: dict[str, Callable[..., Any]] = {}
-"""Methods that write to their array."""
-
-IN_PLACE_UFUNC: dict[str, Callable[..., Any]] = {}
-"""Methods of ufuncs that write to their argument."""

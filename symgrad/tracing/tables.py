@@ -1,0 +1,27 @@
+"""What NumPy's functions do besides computing: which give views, which write, and what to use instead of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+VIEWS: set[Any] = set()
+"""NumPy functions whose results share memory with their argument where that is possible."""
+
+VIEW_METHODS: set[str] = set()
+"""Methods of that kind."""
+
+IN_PLACE: dict[Any, Callable[..., Any]] = {}
+"""NumPy functions that write to their argument."""
+
+IN_PLACE_METHODS: dict[str, Callable[..., Any]] = {}
+"""Methods that write to their array."""
+
+IN_PLACE_UFUNC: dict[str, Callable[..., Any]] = {}
+"""Methods of ufuncs that write to their argument."""
+
+METHOD_ADVICE: dict[str, str] = {
+    "item": "Leave out .item(): NumPy functions take the value as it is.",
+    "tolist": "Keep the array; iterate over it directly.",
+}
+"""What to write instead of a method that cannot be traced."""
