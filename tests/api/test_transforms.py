@@ -370,7 +370,7 @@ class TestArgumentsThatAreNoPlainArrays:
 
     @pytest.mark.parametrize(
         "argument",
-        [np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]), np.matrix([[1.0, 2.0], [3.0, 4.0]])],
+        [np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False]), np.eye(2).view(np.matrix)],
         ids=["masked", "matrix"],
     )
     def test_arrays_with_rules_of_their_own(self, argument):
