@@ -83,6 +83,10 @@ class Aval:
         """The same shape with another (strong) dtype."""
         return make_aval(self.shape, np.dtype(dtype))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The hash of another process is not ours; and equal avals are shared.
+        return make_aval, (self.shape, self.dtype, self.weak)
+
     def __repr__(self) -> str:
         return f"Aval({self.shape}, {self.dtype}{', weak' if self.weak else ''})"
 
@@ -90,10 +94,15 @@ class Aval:
         return f"{short_dtype(self.dtype)}[{','.join(map(str, self.shape))}]{'*' if self.weak else ''}"
 
 
-@lru_cache(maxsize=4096)
 def make_aval(shape: Shape, dtype: np.dtype[Any], weak: bool = False) -> Aval:
     """The shared Aval of a shape and a dtype."""
-    return Aval(shape, dtype, weak)
+    return _shared(shape, dtype, weak)
+
+
+@lru_cache(maxsize=4096)
+def _shared(shape: Shape, dtype: np.dtype[Any], weak: bool) -> Aval:
+    # NumPy's own dtype object, not an equal one from a pickle or a platform's second name.
+    return Aval(shape, np.dtype(dtype.str), weak)
 
 
 _SHORT = {"float64": "f64", "float32": "f32", "float16": "f16", "bool": "bool"}
@@ -123,7 +132,7 @@ def aval_of(value: Any) -> Aval:
         return make_aval((), FLOAT64, True)
     if type(value) is int:
         if not -(2**63) <= value < 2**63:
-            raise DtypeError(f"a Python int of {value.bit_length()} bits does not fit int64.\n  Give a float.")
+            raise DtypeError(f"an int of {value.bit_length()} bits does not fit int64.\n  Give a float.")
         return make_aval((), INT64, True)
     if type(value) is not np.ndarray and isinstance(value, np.ndarray):
         _require_plain(value)

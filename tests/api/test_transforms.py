@@ -286,6 +286,17 @@ class TestCompile:
         f(1.0)
         assert f.cache_info().kernels == 0
 
+    @pytest.mark.c_backend
+    def test_the_first_call_of_auto_takes_what_was_built_before(self):
+        def make():
+            return sg.compile(lambda x: np.sum(np.cos(x) * 0.12345), backend="auto")
+
+        first, again = make(), make()
+        for _ in range(2):
+            first(np.ones(7))
+        assert again(np.ones(7)) == pytest.approx(7 * 0.12345 * math.cos(1.0), rel=1e-15)
+        assert (first.cache_info().kernels, again.cache_info().kernels) == (1, 1)
+
     def test_sources_and_graph(self):
         g = sg.grad(lambda x: np.sum(np.sin(x)), 0)
         g(np.ones(3))
@@ -366,7 +377,7 @@ class TestSettings:
 
 
 class TestArgumentsThatAreNoPlainArrays:
-    """What C and NumPy would treat differently is refused; what both treat alike is taken as plain numbers."""
+    """What C and NumPy would treat differently is refused; the rest is taken as plain numbers."""
 
     @pytest.mark.parametrize(
         "argument",
@@ -399,5 +410,5 @@ class TestArgumentsThatAreNoPlainArrays:
             assert sg.compile(lambda x: 1.0 / x, backend="numpy")(Metres(0.0)) == np.inf
 
     def test_an_integer_beyond_64_bits(self):
-        with pytest.raises(sg.DtypeError, match="argument n .* 71 bits"):
+        with pytest.raises(sg.DtypeError, match=r"argument n .* 71 bits"):
             sg.compile(lambda n: n * 2)(2**70)
