@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .aval import Aval
-from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, Value, reachable
+from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, reachable
 from .op import Op, lookup
 from .origin import Origin
 
@@ -178,12 +178,13 @@ def _copy(
     # Nothing below changed and the node may stay as it is: the common case of a rewrite pass.
     if make is None and node.table is table and args == node.args:
         return node
-    table.origin = node.origin
+    table.origin = node.table.origins.get(node.id)
     new = make(node, args) if make else table.remake(node.op, args, node.params)
     table.origin = None
-    name = label(node)
-    if name and new.id not in table.labels:
-        table.labels[new.id] = name
+    if new is not node:
+        name = label(node)
+        if name and new.id not in table.labels:
+            table.labels[new.id] = name
     return new
 
 
