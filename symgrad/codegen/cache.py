@@ -257,6 +257,20 @@ class KernelCache:
             return None  # evicted this very moment
         return path
 
+    def note(self, name: str) -> None:
+        """Remember that code for something of that name (a hex digest) was built."""
+        try:
+            folder = cache_folder.own_subfolder(cache_folder.own_subfolder(self.root, "noted"), name[:2])
+            cache_folder.write_atomically(folder / name, b"")
+        except OSError as error:
+            # A note only saves time; a disk without room for it is told about where code is kept.
+            if not cache_folder.out_of_room(error):
+                raise CompilerError(f"cannot write to {self.root}: {error}") from error
+
+    def noted(self, name: str) -> bool:
+        """Return whether :meth:`note` was called with that name, in this process or another."""
+        return (self.root / "noted" / name[:2] / name).exists()
+
     def stats(self) -> CacheStats:
         """Return exact counts of what this object did in this process."""
         with self._guard:
@@ -278,6 +292,8 @@ class KernelCache:
             _sweep(root)
             for path, _, _ in _entries(root):
                 removed += _remove(path)
+            for note in root.glob("noted/*/*"):
+                note.unlink(missing_ok=True)
         with self._guard:
             self._used = None
         return removed

@@ -124,18 +124,15 @@ class Compiled:
             return bound(self._function)(*args, **kwargs)
         self._calls += 1
         entry, leaves = self._entry(args, kwargs)
-        result = entry.call(leaves, self._wants_c(entry))
+        result = entry.call(leaves, self._wants_c())
         if entry.kernel is not None and entry.installed is not entry.kernel:
             self._install(entry, args, kwargs)
         return result
 
-    def _wants_c(self, entry: Entry) -> bool:
+    def _wants_c(self) -> bool | None:
+        """Whether to answer from C; None leaves it to the entry."""
         backend = self._backend or current().backend
-        if backend == "auto":
-            # The first call of a signature is answered at once; C is worth its compile time from the
-            # second on.
-            return entry.calls > 0 and entry.c_failed is None
-        return backend == "c"
+        return None if backend == "auto" else backend == "c"
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any, tuple[Any, ...]]:
         static = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 import warnings
@@ -12,7 +13,7 @@ import numpy as np
 
 from ..core.aval import Aval
 from ..core.expr import Expr, InternTable
-from ..core.graph import Graph, canonical, rebuild_into
+from ..core.graph import Graph, canonical, digests, rebuild_into
 from ..core.lazy import lazy_import
 from ..core.origin import Origin
 from ..core.paths import Guard, Leaf, Outcome, PathTree
@@ -41,6 +42,9 @@ else:
     cache_folder = lazy_import("symgrad.codegen.cache_folder")
     lowering = lazy_import("symgrad.lowering")
     native = lazy_import("symgrad.runtime.native")
+
+LOOKED_UP = 2000
+"""Programs of more nodes are not looked up on disk before the first call: naming them takes too long."""
 
 GIL_WORK = 20_000
 """Estimated operations above which a kernel runs without the interpreter's lock: about 5 µs."""
@@ -269,10 +273,15 @@ class Entry:
 
     # ---------------------------------------------------------------- calls
 
-    def call(self, leaves: Sequence[Any], use_c: bool) -> Any:
-        """Answer a call, given the leaves of its arguments."""
+    def call(self, leaves: Sequence[Any], use_c: bool | None) -> Any:
+        """Answer a call, given the leaves of its arguments.
+
+        Without a decision on C, the first call is answered at once: from C only if it was built before.
+        """
         self.calls += 1
         self.ensure(leaves)
+        if use_c is None:
+            use_c = self.c_failed is None and (self.calls > 1 or self._was_built_before())
         built = self.build() if use_c else None
         if built is not None:
             kernel, copies, results = built
@@ -282,6 +291,18 @@ class Entry:
             if answer is not None:
                 return results.finish(answer, leaves)
         return self.run_numpy(leaves, use_c)
+
+    def _fingerprint(self) -> str:
+        """A name for what is computed, the same in every process."""
+        graph = self.tree.graph
+        known = digests(graph)
+        return hashlib.sha256(b"".join([known[x.id] for x in graph.outputs])).hexdigest()
+
+    def _was_built_before(self) -> bool:
+        """Whether code for this was built by an earlier process; large programs are not looked up."""
+        if self.tree.branches or len(self.tree.graph.nodes) > LOOKED_UP:
+            return False
+        return cache.default_cache().noted(self._fingerprint())
 
     def ensure(self, leaves: Sequence[Any] | None) -> None:
         """Trace a path if none is known yet; without data no decision can depend on them."""
@@ -349,6 +370,8 @@ class Entry:
         path = cache.get_or_build(code.units, code.tier, libs=code.libs)
         self.builds += 1
         self.seconds["compile"] = time.perf_counter() - start
+        if not self.tree.branches and len(self.tree.graph.nodes) <= LOOKED_UP:
+            cache.default_cache().note(self._fingerprint())
         self._loaded = native.load_kernel(path, code.symbol)
         # Kernels read captured arrays where they are; those of another layout are copied before each call.
         taken = [_contiguous(a) for a in code.hidden]
