@@ -13,9 +13,24 @@ from ..ops.reduction import all_, max_, min_, prod
 from ..ops.shaping import broadcast_to, reshape, transpose
 from . import affine
 from .affine import ZERO, Map
+from .kinds import (
+    CALL,
+    CONCAT,
+    EMPTY,
+    EW,
+    EXPENSIVE,
+    GATHER,
+    LEAF,
+    LITERAL,
+    PAD,
+    PUT,
+    REDUCE,
+    SCATTER,
+    TABLE,
+    VIEW,
+)
 from .program import Buffer, Call, Chain, Effect, Index, Reduction, Value
 from .schedule import Schedule, Time, lifted
-from .kinds import CALL, CONCAT, EMPTY, EW, EXPENSIVE, GATHER, LEAF, LITERAL, PAD, PUT, REDUCE, SCATTER, TABLE, VIEW
 from .structure import Domain, Structure
 
 Key = tuple[Chain, Map]
@@ -272,7 +287,7 @@ class Demand:
         return chain
 
     def _padded(self, k: int, chain: Chain, where: Map, value: Value) -> None:
-        """An element of an array in zeros: the loops were divided so that it is inside or outside for all of them."""
+        """An element of an array in zeros: the loops were divided so that all are inside or all outside."""
         assert not isinstance(where, affine.Flat)
         node = self.facts.nodes[k]
         inner: list[Index] = []

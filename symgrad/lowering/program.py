@@ -243,7 +243,7 @@ class Scope:
         buckets: dict[int, list[Value | Effect | Loop | Call]] = {}
         for group in (self.values, self.effects, self.loops, self.calls):
             for item in group:
-                buckets.setdefault(item.label, []).append(item)  # type: ignore[attr-defined]
+                buckets.setdefault(item.label, []).append(item)
         for label in sorted(buckets):
             items = buckets[label]
             if label % 2 == 0:

@@ -1,5 +1,5 @@
-"""Two decisions that need all users of a node: what is stored though it could be computed where it is needed, and
-which zero-padded arrays are never written."""
+"""Two decisions that need all users of a node: what is stored though it could be computed where it is
+needed, and which zero-padded arrays are never written."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _store_what_moves(facts: Structure) -> None:
         if not any([facts.depth[a] for a in facts.args[k]]):
             continue
         mine = places[k]
-        if kind in (EW, VIEW) and not facts.forced[k]:
-            if len(mine) >= SEVERAL and facts.cost[k] >= EXPENSIVE and facts.depth[k]:
-                facts.forced[k] = facts.nodes[k].aval.size <= 2 * facts.largest
+        dear = kind in (EW, VIEW) and facts.cost[k] >= EXPENSIVE and facts.depth[k]
+        if dear and len(mine) >= SEVERAL and facts.nodes[k].aval.size <= 2 * facts.largest:
+            facts.forced[k] = True
         if facts.forced[k] or kind == REDUCE:
             mine = _HERE
         for a in facts.args[k]:
@@ -47,7 +47,7 @@ def _store_what_moves(facts: Structure) -> None:
 
 
 def _pad(facts: Structure) -> None:
-    """Let the users of an array written into zeros read the array or a zero, if all of them store what they make."""
+    """Let the users of an array written into zeros read the array or a zero, if they store what they make."""
     stores = _feeds_stores(facts)
     for k, node in enumerate(facts.nodes):
         if facts.kind[k] == PUT and stores[k] and all(step == 1 for step in node.param("steps")):
@@ -69,7 +69,7 @@ def _feeds_stores(facts: Structure) -> list[bool]:
 
 
 def _spread(facts: Structure) -> None:
-    """Tell each node which padded operands its loops see; too many of them are written to memory after all."""
+    """Tell each node which padded operands its loops see; too many are written to memory after all."""
     for k in range(len(facts.nodes)):
         if facts.kind[k] == PAD:
             facts.pads[k] = (k,)

@@ -15,7 +15,21 @@ from ..ops.contraction import matmul
 from ..ops.indexing import gather, scatter_add
 from ..ops.shaping import broadcast_to, concatenate, put_slice, reshape, take_slice, transpose
 from . import affine
-from .kinds import CALL, CONCAT, EMPTY, EW, EXPENSIVE, GATHER, LEAF, LITERAL, PUT, REDUCE, SCATTER, TABLE, VIEW
+from .kinds import (
+    CALL,
+    CONCAT,
+    EMPTY,
+    EW,
+    EXPENSIVE,
+    GATHER,
+    LEAF,
+    LITERAL,
+    PUT,
+    REDUCE,
+    SCATTER,
+    TABLE,
+    VIEW,
+)
 from .storing import settle
 
 _BY_OP: Final = {

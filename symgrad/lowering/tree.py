@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .demand import Demand
 from .forwarding import forward_stores
-from .program import Buffer, Chain, Effect, Index, Loop, Scope, Value
+from .program import Chain, Effect, Index, Loop, Scope, Value
 
 
 def build_tree(demand: Demand) -> Scope:

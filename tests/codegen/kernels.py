@@ -47,9 +47,8 @@ class Kernel:
         for block in (*outputs, workspace):
             assert (block[-GUARD:] == 0xA5).all(), "the kernel wrote past the end"
         results = [
-            b[:-GUARD].view(x.dtype).reshape(x.shape) for b, x in zip(
-                outputs, self.graph.outputs, strict=True
-            )
+            b[:-GUARD].view(x.dtype).reshape(x.shape)
+            for b, x in zip(outputs, self.graph.outputs, strict=True)
         ]
         return code, results
 

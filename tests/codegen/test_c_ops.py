@@ -23,8 +23,24 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], ...]]] = {
     3: [((), (), ()), ((3, 1), (4,), ()), ((2, 3), (2, 3), (2, 3))],
 }
 SPECIAL = [
-    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.5, np.inf, -np.inf, np.nan, 1e-310, 5e-324, 1e308, -1e308, 1e-5,
-    20.0, 745.0,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    3.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-310,
+    5e-324,
+    1e308,
+    -1e308,
+    1e-5,
+    20.0,
+    745.0,
 ]
 ACCURATE = {"elementwise", "view"}
 
@@ -57,7 +73,9 @@ def exact(op: Op, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.array(exact).reshape(x.shape).astype(x.dtype)
 
 
-def assert_close(op: Op, name: str, args: Any, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> None:
+def assert_close(
+    op: Op, name: str, args: Any, got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]
+) -> None:
     assert got.dtype == want.dtype
     assert got.shape == want.shape, name
     if got.dtype.kind != "f":

@@ -31,13 +31,16 @@ def chain(length: int) -> Graph:
         a = nodes[-1]
         b = nodes[-2] if draw.random() < 0.7 else draw.choice(nodes)
         kind = draw.random()
-        nodes.append(sin(add(a, b)) if kind < 0.3 else add(sin(a), b) if kind < 0.6 else multiply(sin(a), sin(b)))
+        nodes.append(
+            sin(add(a, b)) if kind < 0.3 else add(sin(a), b) if kind < 0.6 else multiply(sin(a), sin(b))
+        )
     return canonical(Graph(nodes[:2], [nodes[-1]], "chain"))
 
 
 def functions(source: CSource) -> list[int]:
     """Lines of each function."""
-    bodies = re.findall(r"^(?:__attribute__\S* |static |int )[^;]*?\{\n(.*?)^\}", source.text, re.MULTILINE | re.DOTALL)
+    pattern = r"^(?:__attribute__\S* |static |int )[^;]*?\{\n(.*?)^\}"
+    bodies = re.findall(pattern, source.text, re.MULTILINE | re.DOTALL)
     return [body.count("\n") for body in bodies]
 
 
@@ -89,9 +92,12 @@ def test_source_is_the_same_in_every_process(request: pytest.FixtureRequest) -> 
     seen = set()
     for seed in ("0", "1", "12345"):
         done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(request.config.rootpath)], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", PROGRAM, str(request.config.rootpath)],
+            capture_output=True,
+            text=True,
+            check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
-        )  # fmt: skip
+        )
         seen.add(done.stdout)
     assert len(seen) == 1
 

@@ -31,9 +31,27 @@ class Maker:
         self.inputs = [self.table.input(Aval(self.shape(), "float64"), f"x{k}") for k in range(3)]
         self.inputs.append(self.table.input(Aval((), "float64"), "a"))
         self.pool: list[Expr] = list(self.inputs)
-        kinds = [self.binary, self.binary, self.unary, self.unary, self.reduce, self.reduce, self.reshape,
-                 self.transpose, self.broadcast, self.slice, self.put, self.join, self.gather, self.scatter,
-                 self.product, self.choose, self.running, self.restore, self.normalise]  # fmt: skip
+        kinds = [
+            self.binary,
+            self.binary,
+            self.unary,
+            self.unary,
+            self.reduce,
+            self.reduce,
+            self.reshape,
+            self.transpose,
+            self.broadcast,
+            self.slice,
+            self.put,
+            self.join,
+            self.gather,
+            self.scatter,
+            self.product,
+            self.choose,
+            self.running,
+            self.restore,
+            self.normalise,
+        ]
         while len(self.pool) < size:
             made = kinds[self.rng.integers(len(kinds))]()
             if made is not None and made.aval.size <= 20_000:
@@ -73,11 +91,15 @@ class Maker:
         x = self.any()
         assert x is not None
         return [
-            sin, cos, tanh, negative, square, absolute,
-            lambda v: exp(sin(v)), lambda v: sqrt(absolute(v) + 0.5),
-        ][
-            self.rng.integers(8)
-        ](x)
+            sin,
+            cos,
+            tanh,
+            negative,
+            square,
+            absolute,
+            lambda v: exp(sin(v)),
+            lambda v: sqrt(absolute(v) + 0.5),
+        ][self.rng.integers(8)](x)
 
     def binary(self) -> Expr | None:
         x = self.any()
@@ -130,7 +152,10 @@ class Maker:
         size = x.aval.size
         factors = [k for k in (2, 3, 5, 7) if size % k == 0]
         options = [
-            (size,), (1, *x.shape), (*x.shape, 1), *[(k, size // k) for k in factors],
+            (size,),
+            (1, *x.shape),
+            (*x.shape, 1),
+            *[(k, size // k) for k in factors],
             *[(size // k, k) for k in factors],
         ]
         if x.ndim > 1:

@@ -18,12 +18,16 @@ from symgrad.transforms.simplify import simplify
 
 
 def traced(function: Any, *args: Any) -> Graph:
-    graph, _ = trace_flat(function, [aval_of(np.asarray(a)) for a in args], [f"x{k}" for k in range(len(args))], "f")
+    graph, _ = trace_flat(
+        function, [aval_of(np.asarray(a)) for a in args], [f"x{k}" for k in range(len(args))], "f"
+    )
     return canonical(simplify(graph))
 
 
 def with_gradient(function: Any, *args: Any, wrt: tuple[int, ...] = (0,)) -> Graph:
-    graph, _ = trace_flat(function, [aval_of(np.asarray(a)) for a in args], [f"x{k}" for k in range(len(args))], "f")
+    graph, _ = trace_flat(
+        function, [aval_of(np.asarray(a)) for a in args], [f"x{k}" for k in range(len(args))], "f"
+    )
     (value,) = graph.outputs
     chosen = [graph.inputs[k] for k in wrt]
     found = pullback([value], [graph.table.constant(1.0, value.dtype)], chosen)

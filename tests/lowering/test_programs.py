@@ -23,7 +23,9 @@ COMPILED = range(100, 118)
 def gradient(maker: Maker) -> Graph:
     """The sum of all outputs, and its gradient."""
     graph = maker.graph
-    parts = [sum_(o, axis=tuple(range(o.ndim))) if o.ndim else o for o in graph.outputs if o.dtype.kind == "f"]
+    parts = [
+        sum_(o, axis=tuple(range(o.ndim))) if o.ndim else o for o in graph.outputs if o.dtype.kind == "f"
+    ]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
