@@ -13,6 +13,7 @@ from ..checking.report import CheckReport
 from ..core.aval import aval_of
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..runtime.compiled import Compiled, parameter_names
+from ..tracing.namespace import bound
 from ..tracing.trace import trace_flat
 from .transforms import jvp, vjp
 
@@ -37,7 +38,7 @@ class _Leaves:
         leaves = list(self.leaves)
         for k, leaf in zip(self.moving, floats, strict=True):
             leaves[k] = leaf
-        return self.f(*unflatten(self.structure, leaves))
+        return bound(self.f)(*unflatten(self.structure, leaves))
 
 
 def check_grads(
@@ -142,7 +143,7 @@ def _check(
     names = _leaf_names(f, args)
     everything = flatten(args)[0]
     graph, _ = trace_flat(
-        lambda *leaves: f(*unflatten(on_leaves.structure, leaves)), [aval_of(x) for x in everything], names,
+        lambda *leaves: bound(f)(*unflatten(on_leaves.structure, leaves)), [aval_of(x) for x in everything], names,
         getattr(f, "__name__", "f"), [np.asarray(x)[()] for x in everything],
     )
     return check_derivatives(

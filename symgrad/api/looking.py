@@ -16,6 +16,7 @@ from ..core.pytree import flatten, leaf_names, unflatten
 from ..core.spec import Spec
 from ..runtime import functional
 from ..runtime.compiled import Compiled, parameter_names
+from ..tracing.namespace import bound
 from ..tracing.naming import label_variables
 from ..tracing.trace import trace_flat
 from ..transforms.simplify import simplify
@@ -46,7 +47,7 @@ def _names(f: Callable[..., Any], args: tuple[Any, ...]) -> list[str]:
 def _trace(f: Callable[..., Any], run: Callable[..., Any], args: tuple[Any, ...]) -> Graph:
     leaves, structure = flatten(args)
     graph, _ = trace_flat(
-        lambda *tracers: run(*unflatten(structure, tracers)),
+        lambda *tracers: bound(run)(*unflatten(structure, tracers)),
         [_aval(leaf) for leaf in leaves],
         _names(f, args),
         getattr(f, "__name__", "f"),

@@ -27,7 +27,8 @@ from ..transforms.simplify import simplify_outputs
 Function = Callable[..., Any]
 
 
-def _table() -> InternTable:
+def active() -> InternTable:
+    """The table of the trace in progress."""
     table = active_table()
     if table is None:
         raise TraceError("derivatives of functions are taken while a function is traced")
@@ -107,7 +108,7 @@ def split_argnums(argnums: int | Sequence[int], count: int, function: str) -> tu
     return tuple(k % count for k in listed)
 
 
-def _simplified(outputs: Sequence[Expr]) -> list[Expr]:
+def simplified(outputs: Sequence[Expr]) -> list[Expr]:
     """Name the user's variables and simplify before a derivative is taken: what cancels has no slope."""
     if not outputs:
         return []
@@ -133,7 +134,7 @@ def value_and_grad_of(
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        table = _table()
+        table = active()
         chosen = split_argnums(argnums, len(args), name_of(function))
         parameters = names(len(args))
         flat = [flatten(args[k]) for k in chosen]
@@ -156,7 +157,7 @@ def value_and_grad_of(
         value, aux = _value_and_aux(result, has_aux, name_of(function))
         out = _scalar(value, table, name_of(function))
         aux_exprs, aux_structure = outputs_of(aux, table, name_of(function))
-        out, *aux_exprs = _simplified([out, *aux_exprs])
+        out, *aux_exprs = simplified([out, *aux_exprs])
         grads = gradient(out, places.inputs)
         full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
         resolved = places.resolve([out, *aux_exprs, *full])
@@ -217,7 +218,7 @@ def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: l
     ``cotangents`` is a function of the structure and the expressions of the value that returns a list of
     expressions.
     """
-    table = _table()
+    table = active()
     flat = [flatten(p) for p in primals]
     given = [
         differentiable(to_expr(leaf, table), leaf_name, name_of(function))
@@ -228,7 +229,7 @@ def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: l
     inner = iter([wrap(p) for p in places.inputs])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
     outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
-    outputs = _simplified(outputs)
+    outputs = simplified(outputs)
     seeds = cotangents(structure, outputs)
     grads = pullback(outputs, seeds, places.inputs)
     full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
@@ -270,7 +271,7 @@ def jvp_of(
     ShapeError
         If primals and tangents differ in number, structure or shapes.
     """
-    table = _table()
+    table = active()
     if len(primals) != len(tangents):
         raise ShapeError(f"{len(primals)} primals but {len(tangents)} tangents were given")
     flat = [flatten(p) for p in primals]
@@ -291,7 +292,7 @@ def jvp_of(
     inner = iter([wrap(p) for p in places.inputs[:n]])
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
     outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
-    outputs = _simplified(outputs)
+    outputs = simplified(outputs)
     results = pushforward(outputs, places.inputs[:n], list(places.inputs[n:]))
     full = [zeros(o) if t is None else cast(t, o.dtype) for t, o in zip(results, outputs, strict=True)]
     resolved = [wrap(e) for e in places.resolve([*outputs, *full])]
