@@ -9,8 +9,9 @@ array([2., 4.])
 from . import formula as _formula_room  # loaded first: the function of that name then takes its place here
 from .api.checking import check_grads, check_report
 from .api.jacobians import hessian, jacobian
-from .api.looking import Spec, formula, show_config, trace
+from .api.looking import formula, show_config, trace
 from .api.transforms import compile, grad, jvp, stop_gradient, value_and_grad, vjp
+from .core.spec import Spec
 from .errors import (
     CompilerError,
     CompilerWarning,

@@ -111,8 +111,13 @@ def check_report(f: Function, args: Sequence[Any], *, order: int = 2, modes: Seq
 
 
 def _check(
-    f: Function, args: Sequence[Any], order: int, modes: Sequence[str], method: str, tangents: Any,
-    raising: bool
+    f: Function,
+    args: Sequence[Any],
+    order: int,
+    modes: Sequence[str],
+    method: str,
+    tangents: Any,
+    raising: bool,
 ) -> CheckReport:
     if not callable(f):
         raise TypeError(f"a function is checked, not {type(f).__name__}")
@@ -143,21 +148,34 @@ def _check(
     names = _leaf_names(f, args)
     everything = flatten(args)[0]
     graph, _ = trace_flat(
-        lambda *leaves: bound(f)(*unflatten(on_leaves.structure, leaves)), [aval_of(x) for x in everything], names,
-        getattr(f, "__name__", "f"), [np.asarray(x)[()] for x in everything],
+        lambda *leaves: bound(f)(*unflatten(on_leaves.structure, leaves)),
+        [aval_of(x) for x in everything],
+        names,
+        getattr(f, "__name__", "f"),
+        [np.asarray(x)[()] for x in everything],
     )
     return check_derivatives(
-        value=plain, args=args, reverse=reverse, forward=forward, second=second if order > 1 else None,
-        names=[names[k] for k in on_leaves.moving], order=order, modes=modes, method=method,
+        value=plain,
+        args=args,
+        reverse=reverse,
+        forward=forward,
+        second=second if order > 1 else None,
+        names=[names[k] for k in on_leaves.moving],
+        order=order,
+        modes=modes,
+        method=method,
         tangents=tangents,
-        graph=graph, function=getattr(f, "__name__", "f"), raising=raising,
+        graph=graph,
+        function=getattr(f, "__name__", "f"),
+        raising=raising,
     )
 
 
 def _as_given(directions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
     """Directions in the types of the leaves, so that nothing is traced again."""
     return [
-        float(d) if isinstance(x, float) and not isinstance(x, np.generic)
+        float(d)
+        if isinstance(x, float) and not isinstance(x, np.generic)
         else np.asarray(d, np.asarray(x).dtype)
         for d, x in zip(directions, leaves, strict=True)
     ]

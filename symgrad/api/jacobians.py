@@ -17,8 +17,8 @@ Mode = Literal["auto", "forward", "reverse"]
 def jacobian(f: Function, argnums: int | Sequence[int] = 0, *, mode: Mode = "auto") -> Compiled:
     """Jacobian of a function with array outputs, as dense arrays.
 
-    Its program holds one copy of the derivative for each row (or column), shared where they agree: made for up to
-    some hundred rows or columns.
+    Its program holds one copy of the derivative for each row (or column), shared where they agree: made for
+    up to some hundred rows or columns.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def jacobian(f: Function, argnums: int | Sequence[int] = 0, *, mode: Mode = "aut
     Returns
     -------
     Compiled
-        For each output the structure of the argument, with arrays of shape ``output.shape + argument.shape``; a
-        tuple of them if ``argnums`` is a sequence.
+        For each output the structure of the argument, with arrays of shape ``output.shape + argument.shape``;
+        a tuple of them if ``argnums`` is a sequence.
 
     Raises
     ------
@@ -71,7 +71,8 @@ def hessian(f: Function, argnums: int = 0) -> Compiled:
     Returns
     -------
     Compiled
-        An array of shape ``argument.shape + argument.shape``; for a pytree the structure of the argument twice.
+        An array of shape ``argument.shape + argument.shape``; for a pytree the structure of the argument
+        twice.
 
     Raises
     ------

@@ -57,7 +57,8 @@ def jacobian_of(
         blocks = places.blocks(outputs, mode)
         resolved = iter([wrap(e) for e in places.resolve(blocks)])
         made = [
-            tuple(unflatten(structure, [next(resolved) for _ in leaves]) for leaves, structure in flat) for _ in outputs
+            tuple(unflatten(structure, [next(resolved) for _ in leaves]) for leaves, structure in flat)
+            for _ in outputs
         ]
         picked = [m[0] if isinstance(argnums, int) else m for m in made]
         return unflatten(out_structure, picked)
@@ -95,8 +96,11 @@ class Places(Placeholders):
             for array, group in zip(self.arrays, self.groups, strict=True):
                 shape = (*out.shape, *array.shape)
                 flat = [entries[k][row][column.id] for row in range(out.aval.size) for column in group]
-                made.append(_joined([e if e is not None else zeros_like(out) for e in flat], shape) if flat else
-                            zeros_of(out, shape))
+                made.append(
+                    _joined([e if e is not None else zeros_like(out) for e in flat], shape)
+                    if flat
+                    else zeros_of(out, shape)
+                )
         return made
 
     def _by_rows(self, outputs: Sequence[Expr]) -> list[list[dict[int, Expr | None]]]:
@@ -138,4 +142,3 @@ def _joined(scalars: Sequence[Expr], shape: tuple[int, ...]) -> Expr:
         return scalars[0]
     line = FUNCTIONS[np.stack](list(scalars))
     return line if line.shape == shape else reshape(line, shape=shape)
-
