@@ -14,7 +14,7 @@ from ..ops.c_types import c_type
 from . import c_text
 from .c_library import Library
 from .c_loops import loop_lines, reductions_in
-from .c_values import Context, effect_statements, statements
+from .c_values import Context, applied, effect_statements, statements
 
 #: A program up to this many statements is one function.
 WHOLE: Final = 600
@@ -83,19 +83,24 @@ class Chunks:
         items: list[tuple[Item, int]] = []
         for group in self.program.root.in_order():
             for item in group:
-                if isinstance(item, Loop):
+                if type(item) is Value:
+                    if item.kind not in ("literal", "reduced"):
+                        items.append((item, 1))
+                elif type(item) is Loop:
                     self.loops.append(item)
                     items.append((item, _weight(item.scope)))
-                elif not (isinstance(item, Value) and item.kind in ("literal", "reduced")):
+                else:
                     items.append((item, 1))
-                    self.scalar_statements += 1
+        self.scalar_statements = len(items) - len(self.loops)
         limit = CHUNK if sum([weight for _, weight in items]) > WHOLE else WHOLE
-        chunks = [_Chunk()]
+        chunk = _Chunk()
+        chunks = [chunk]
         for item, weight in items:
-            if chunks[-1].weight and chunks[-1].weight + weight > limit:
-                chunks.append(_Chunk())
-            chunks[-1].items.append(item)
-            chunks[-1].weight += weight
+            if chunk.weight + weight > limit and chunk.weight:
+                chunk = _Chunk()
+                chunks.append(chunk)
+            chunk.items.append(item)
+            chunk.weight += weight
         return chunks
 
     def _connect(self, chunks: list[_Chunk]) -> None:
@@ -104,20 +109,22 @@ class Chunks:
         last_use: dict[int, int] = {}
         for number, chunk in enumerate(chunks):
             for item in chunk.items:
-                if isinstance(item, Value):
+                if type(item) is Value:
                     home[id(item)] = chunk
-                elif isinstance(item, Loop):
-                    for r in reductions_in(item):
-                        if r.first == 0:
-                            home[id(r.target)] = chunk
-                for value in _uses(item):
+                    used = item.args
+                else:
+                    used = _uses(item)
+                    if isinstance(item, Loop):
+                        home.update((id(r.target), chunk) for r in reductions_in(item) if r.first == 0)
+                for value in used:
                     if value.chain or value.kind == "literal":
                         continue
-                    source = home[id(value)]
+                    key = id(value)
+                    source = home[key]
                     if source is not chunk:
-                        chunk.imports[id(value)] = value
-                        source.exports[id(value)] = value
-                        last_use[id(value)] = number
+                        chunk.imports[key] = value
+                        source.exports[key] = value
+                        last_use[key] = number
         self._place_slots(chunks, last_use)
 
     def _place_slots(self, chunks: list[_Chunk], last_use: dict[int, int]) -> None:
@@ -145,25 +152,31 @@ class Chunks:
         lines: list[str] = []
         for key, value in chunk.imports.items():
             lines.append(f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{self._slots[key]};")
-        said = ""
+        said = None
+        exports = chunk.exports
         for item in chunk.items:
             if isinstance(item, Loop):
                 lines += self._nest(item, context, chunk)
-                said = ""
+                said = None
             elif isinstance(item, Call):
                 lines += self._call(item, context)
-                said = ""
+                said = None
             else:
-                where = c_text.where_from(item.node, self._known_lines)
-                if where and where != said:
-                    lines.append(f"/* {where} */")
-                    said = where
-                if isinstance(item, Value):
-                    lines += statements(item, context)
-                    if id(item) in chunk.exports:
-                        lines.append(self._export(item))
-                else:
+                node = item.node
+                origin = node.table.origins.get(node.id)
+                if origin is not None and origin != said:
+                    lines.append(f"/* {c_text.where_from(node, self._known_lines)} */")
+                    said = origin
+                if type(item) is Effect:
                     lines += effect_statements(item, context)
+                    continue
+                assert isinstance(item, Value)
+                if item.kind == "apply":
+                    lines.append(applied(item, context))
+                else:
+                    lines += statements(item, context)
+                if exports and id(item) in exports:
+                    lines.append(self._export(item))
         return self._framed(lines, context, chunk)
 
     def _cast(self, value: Value) -> str:

@@ -68,7 +68,11 @@ class Names:
     def of(self, node: Expr) -> str:
         """A name for a value of a node: the user's if there is one."""
         known = node.table.labels.get(node.id)
-        return self.fresh(known) if known else self.numbered()
+        if known:
+            return self.fresh(known)
+        self._number += 1
+        name = f"t{self._number}"
+        return name if name not in self._taken else self.numbered()
 
 
 def valid(name: str) -> str:

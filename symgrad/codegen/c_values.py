@@ -105,16 +105,21 @@ def combine(op: Op, acc: str, value: str, dtype: np.dtype[Any]) -> str:
     return f"({text.format(value, acc=acc)})"
 
 
+def applied(value: Value, context: Context) -> str:
+    """The C statement of an element-wise operation."""
+    node = value.node
+    value.name = name = context.names.of(node)
+    text = expression(value)
+    if "sg_fail" in text:
+        context.uses.add("fail")
+    return f"const {c_type(node.aval.dtype)} {name} = {text};"
+
+
 def statements(value: Value, context: Context) -> list[str]:
     """The C statements that define a value."""
     kind = value.kind
     if kind == "apply":
-        node = value.node
-        value.name = name = context.names.of(node)
-        text = expression(value)
-        if "sg_fail" in text:
-            context.uses.add("fail")
-        return [f"const {c_type(node.aval.dtype)} {name} = {text};"]
+        return [applied(value, context)]
     if kind in ("literal", "reduced"):
         return []
     if not value.name:

@@ -68,8 +68,12 @@ class Demand:
         self.captures = [Buffer("capture", node, k) for k, node in enumerate(facts.graph.captures)]
         self._input_of.update({b.node.id: b for b in self.captures})
         self._copies()
+        arrays = set(facts.arrays)
         for k in range(n - 1, -1, -1):
-            self._supply(k)
+            if k in arrays:
+                self._supply(k)
+            else:
+                self._supply_operation(k)
 
     # -------------------------------------------------------------------------------- memory
 
@@ -156,6 +160,23 @@ class Demand:
         else:
             self._compute(k, wanted)
 
+    def _supply_operation(self, k: int) -> None:
+        """An element-wise operation on scalars: most nodes of large graphs are, so this is short."""
+        facts = self.facts
+        value = self._scalars[k]
+        if facts.forced[k]:
+            value = self._scalar(k)
+            self._effect("store", k, (), self.buffer(k), value=value)
+        if value is None:
+            return
+        value.kind = "apply"
+        kind, scalars, made = facts.kind, self._scalars, value.args
+        for a in facts.args[k]:
+            known = scalars[a]
+            if known is None:
+                known = self.request(a, (), ()) if kind[a] == VIEW else self._scalar(a)
+            made.append(known)
+
     def _supply_scalar(self, k: int, kind: int) -> None:
         facts = self.facts
         value = self._scalars[k]
@@ -164,16 +185,6 @@ class Demand:
                 "store", k, (), self.buffer(k), value=self.request(k, (), (ZERO,) * facts.nodes[k].ndim)
             )
             value = self._scalars[k]
-        if kind == EW:
-            if value is not None:
-                value.kind = "apply"
-                facts_kind = facts.kind
-                scalars = self._scalars
-                made = value.args
-                for a in facts.args[k]:
-                    known = scalars[a] if facts_kind[a] != VIEW else None
-                    made.append(known or self.request(a, (), (ZERO,) * facts.nodes[a].ndim))
-            return
         if kind in (CALL, CONCAT, SCATTER, PUT):
             if kind == CALL:
                 self._call(k)

@@ -95,7 +95,6 @@ class Value:
 
     __slots__ = (
         "args", "buffer", "chain", "index", "kind", "label", "name", "node", "picks", "reduction", "seq",
-        "uses",
     )  # fmt: skip
 
     def __init__(self, node: Expr, chain: Chain, seq: int) -> None:
@@ -109,7 +108,6 @@ class Value:
         self.picks: tuple[tuple[int, int], ...] = ()
         self.reduction: Reduction | None = None
         self.label = 0
-        self.uses = 0
         self.name = ""
 
     @property
@@ -246,7 +244,7 @@ class Scope:
                 buckets.setdefault(item.label, []).append(item)
         for label in sorted(buckets):
             items = buckets[label]
-            if label % 2 == 0:
+            if label % 2 == 0 and self.effects:
                 items.sort(key=_seq)
             yield items
 

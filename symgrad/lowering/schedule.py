@@ -48,7 +48,8 @@ class Schedule:
 
     def _find_reduced_loops(self) -> None:
         facts = self.facts
-        for k, node in enumerate(facts.nodes):
+        for k in facts.arrays:
+            node = facts.nodes[k]
             if facts.kind[k] == REDUCE and facts.kind[facts.args[k][0]] != EMPTY:
                 axes = facts.domain[facts.args[k][0]].axes
                 self.looped[k] = tuple(axes[axis] for axis in node.param("axis") if axes[axis] >= 0)
@@ -62,7 +63,7 @@ class Schedule:
         """From users to operands: who is wanted at positions other than those of its users' loops."""
         facts = self.facts
         unaligned, deepest, depth = self._unaligned, self._deepest, facts.depth
-        for k in range(len(facts.nodes) - 1, -1, -1):
+        for k in reversed(facts.arrays):
             args = facts.args[k]
             if not args or (not depth[k] and not any([depth[a] for a in args])):
                 continue
@@ -89,7 +90,8 @@ class Schedule:
     def _choose_inline(self) -> None:
         """A reduction stays inside if users need it in deeper loops of the same nest, or if it is huge."""
         facts = self.facts
-        for k, node in enumerate(facts.nodes):
+        for k in facts.arrays:
+            node = facts.nodes[k]
             if facts.kind[k] != REDUCE or not self.looped[k] or not facts.depth[k] or self._unaligned[k]:
                 continue
             operand = facts.args[k][0]
@@ -103,14 +105,18 @@ class Schedule:
     def _set_times(self) -> None:
         facts = self.facts
         time, complete = self.time, self.complete
-        for k in range(len(facts.nodes)):
-            args = facts.args[k]
+        arrays = set(facts.arrays)
+        for k, args in enumerate(facts.args):
+            if k not in arrays:
+                latest = 0
+                for a in args:
+                    latest = max(latest, complete[a])
+                if latest:
+                    complete[k] = latest
+                    time[k] = (latest,)
+                continue
             kind = facts.kind[k]
-            if kind == EW and not facts.depth[k]:
-                latest = max([complete[a] for a in args], default=0)
-                complete[k] = latest
-                time[k] = (latest,)
-            elif kind in (LEAF, TABLE, LITERAL, EMPTY):
+            if kind in (LEAF, TABLE, LITERAL, EMPTY):
                 time[k] = lifted((0,), facts.depth[k])
             elif kind in (EW, VIEW, PAD):
                 self._place_elementwise(k)

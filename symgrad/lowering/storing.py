@@ -29,7 +29,7 @@ def settle(facts: Structure) -> None:
 def _store_what_moves(facts: Structure) -> None:
     """Store an expensive value that users want shifted or transposed in different ways."""
     places: list[Places] = [frozenset()] * len(facts.nodes)
-    for k in range(len(facts.nodes) - 1, -1, -1):
+    for k in reversed(facts.arrays):
         kind = facts.kind[k]
         if not any([facts.depth[a] for a in facts.args[k]]):
             continue
@@ -49,7 +49,8 @@ def _store_what_moves(facts: Structure) -> None:
 def _pad(facts: Structure) -> None:
     """Let the users of an array written into zeros read the array or a zero, if they store what they make."""
     stores = _feeds_stores(facts)
-    for k, node in enumerate(facts.nodes):
+    for k in facts.arrays:
+        node = facts.nodes[k]
         if facts.kind[k] == PUT and stores[k] and all(step == 1 for step in node.param("steps")):
             facts.kind[k] = PAD
             facts.forced[k] = node.id in {out.id for out in facts.graph.outputs}
@@ -61,7 +62,7 @@ def _pad(facts: Structure) -> None:
 def _feeds_stores(facts: Structure) -> list[bool]:
     """Whether a node is only used by element-wise operations at the same place that end in memory."""
     good = [True] * len(facts.nodes)
-    for k in range(len(facts.nodes) - 1, -1, -1):
+    for k in reversed(facts.arrays):
         passes = facts.kind[k] == EW and (facts.forced[k] or good[k])
         for a in facts.args[k]:
             good[a] = good[a] and passes and bool(facts.depth[k]) and facts.aligned(a, k)
@@ -70,7 +71,7 @@ def _feeds_stores(facts: Structure) -> list[bool]:
 
 def _spread(facts: Structure) -> None:
     """Tell each node which padded operands its loops see; too many are written to memory after all."""
-    for k in range(len(facts.nodes)):
+    for k in facts.arrays:
         if facts.kind[k] == PAD:
             facts.pads[k] = (k,)
             continue

@@ -70,6 +70,8 @@ class Structure:
     ----------
     nodes, at
         The nodes in order, and the position of each by id.
+    arrays
+        Positions of all nodes but element-wise operations on scalars, which need no thought.
     args
         Positions of the operands.
     kind, domain, cost
@@ -102,6 +104,9 @@ class Structure:
             [1, *[x.aval.size for x in graph.inputs], *[x.aval.size for x in graph.outputs],
              *[x.aval.size for x in graph.captures]]
         )  # fmt: skip
+        self.arrays = [
+            k for k, node in enumerate(self.nodes) if node.aval.shape or node.op.lowering != "elementwise"
+        ]
         self.unrolled_shapes = self._find_unrolled_shapes()
         self._classify()
         for out in graph.outputs:
@@ -117,7 +122,8 @@ class Structure:
         Where nothing is, the axes join into one long loop and unrolling would only hurt.
         """
         found = set()
-        for node in self.nodes:
+        for k in self.arrays:
+            node = self.nodes[k]
             shape = node.args[0].shape if node.op.lowering == "reduce" else node.shape
             if len(shape) < 2 or shape in found or not _has_short_tail(shape):
                 continue
@@ -137,21 +143,18 @@ class Structure:
     # -------------------------------------------------------------------------------- kinds
 
     def _classify(self) -> None:
-        nodes, args, kind, depth = self.nodes, self.args, self.kind, self.depth
-        if any([dtype.kind == "f" and dtype.itemsize == 2 for dtype in {node.aval.dtype for node in nodes}]):
+        dtypes = {node.aval.dtype for node in self.nodes}
+        if any(dtype.kind == "f" and dtype.itemsize == 2 for dtype in dtypes):
             raise UnsupportedOperationError("float16 is computed by the NumPy backend")
-        for k, node in enumerate(nodes):
-            op, aval = node.op, node.aval
-            if op.lowering == "elementwise":
-                if not aval.shape and not any([depth[a] for a in args[k]]):
-                    continue
-            else:
-                kind[k] = _kind(node)
-            if aval.size == 0:
-                kind[k] = EMPTY
-            elif aval.shape:
-                self.domain[k] = self.domain_of(aval.shape)
-                depth[k] = len(self.domain[k].path)
+        for k in self.arrays:
+            node = self.nodes[k]
+            if node.op.lowering != "elementwise":
+                self.kind[k] = _kind(node)
+            if node.aval.size == 0:
+                self.kind[k] = EMPTY
+            elif node.aval.shape:
+                self.domain[k] = self.domain_of(node.aval.shape)
+                self.depth[k] = len(self.domain[k].path)
             self._weigh(k)
 
     def _weigh(self, k: int) -> None:

@@ -11,20 +11,31 @@ def build_tree(demand: Demand) -> Scope:
     """The loop tree of everything that was demanded."""
     root = Scope(0)
     scopes: dict[Chain, Scope] = {(): root}
+    loops: dict[Chain, Loop] = {}
+
+    def scope_of(chain: Chain) -> Scope:
+        """The scope inside the loops of a chain, made when first asked for."""
+        found = scopes.get(chain)
+        if found is None:
+            outer = scope_of(chain[:-1])
+            found = scopes[chain] = Scope(len(chain))
+            loops[chain] = Loop(*chain[-1], found)
+            outer.loops.append(loops[chain])
+        return found
+
     demand.values.sort(key=_seq)
     demand.effects.sort(key=_seq)
     forward_stores(demand)
     _label_values(demand.values)
     for value in demand.values:
         if value.kind != "alias":
-            _scope(scopes, value.chain).values.append(value)
+            (scope_of(value.chain) if value.chain else root).values.append(value)
     for effect in demand.effects:
         _label_effect(effect)
-        _scope(scopes, effect.chain).effects.append(effect)
+        scope_of(effect.chain).effects.append(effect)
     for reduction in demand.reductions:
         reduction.operand = _resolved(reduction.operand)
-        _scope(scopes, reduction.chain)
-    loops = {chain: _loop_of(scopes, chain) for chain in scopes if chain}
+        scope_of(reduction.chain)
     for reduction in sorted(demand.reductions, key=lambda r: (r.target.seq, r.target.index)):
         loops[reduction.chain].reductions.append(reduction)
     root.calls.extend(sorted(demand.calls, key=lambda call: call.seq))
@@ -37,21 +48,6 @@ def build_tree(demand: Demand) -> Scope:
 
 def _seq(item: Value | Effect) -> int:
     return item.seq
-
-
-def _scope(scopes: dict[Chain, Scope], chain: Chain) -> Scope:
-    found = scopes.get(chain)
-    if found is None:
-        outer = _scope(scopes, chain[:-1])
-        found = scopes[chain] = Scope(len(chain))
-        label, bounds = chain[-1]
-        outer.loops.append(Loop(label, bounds, found))
-    return found
-
-
-def _loop_of(scopes: dict[Chain, Scope], chain: Chain) -> Loop:
-    scope = scopes[chain]
-    return next(loop for loop in scopes[chain[:-1]].loops if loop.scope is scope)
 
 
 def _order_loops(scopes: dict[Chain, Scope]) -> None:
@@ -80,7 +76,6 @@ def _label_values(values: list[Value]) -> None:
                 arg = args[n] = _resolved(arg)
             if arg.label > label and len(arg.chain) == depth:
                 label = arg.label
-            arg.uses += 1
         value.label = label
 
 
@@ -89,7 +84,6 @@ def _label_effect(effect: Effect) -> None:
         effect.value = _resolved(effect.value)
     effect.args = [_resolved(arg) for arg in effect.args]
     for value in (*effect.args, *((effect.value,) if effect.value is not None else ())):
-        value.uses += 1
         if len(value.chain) == len(effect.chain):
             effect.label = max(effect.label, value.label)
 
