@@ -20,6 +20,7 @@ import numpy as np
 from ..core.aval import aval_of
 from ..errors import DtypeError, SideEffectWarning
 from .instances import proxy_of
+from .libraries import library_stand_in
 from .namesakes import BUILTINS, FUNCTIONS_BY_OBJECT, MODULES, RandomStandIn, UserModule
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
@@ -111,6 +112,9 @@ class Space:
         namesake = _namesake(value)
         if namesake is not None:
             return namesake
+        library = library_stand_in(value)
+        if library is not None:
+            return library
         if kind is types.FunctionType:
             return self.function(value)
         if kind is types.MethodType:
@@ -134,7 +138,7 @@ class Space:
         except DtypeError:
             return value
         if not value.ndim:
-            return value
+            return Tracer(self.trace.table.capture(value))
         tracer = ArrayTracer(self.trace.table.capture(value))
         self.trace.captured[id(value)] = (value, tracer)
         return tracer
