@@ -27,14 +27,18 @@ def _columns(b: Expr) -> Expr:
 
 
 @implements("scipy.linalg.solve_triangular")
-def _solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_: Any) -> Expr:
+def _solve_triangular(
+    a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, **_: Any
+) -> Expr:
     matrix, right = _floating(a, b)
     if unit_diagonal:
         eye = matrix.table.constant(np.eye(matrix.shape[-1]), matrix.dtype)
         below = FUNCTIONS[np.tril](matrix, -1) if lower else FUNCTIONS[np.triu](matrix, 1)
         matrix = below + eye
     if trans not in (0, 1, 2, "N", "T", "C"):
-        raise UnsupportedOperationError(f"solve_triangular with trans={trans!r} is not known; use 0, 1 or 'N', 'T'")
+        raise UnsupportedOperationError(
+            f"solve_triangular with trans={trans!r} is not known; use 0, 1 or 'N', 'T'"
+        )
     found = solve_triangular(matrix, _columns(right), lower=bool(lower), trans=trans in (1, 2, "T", "C"))
     return reshape(found, shape=right.shape) if right.ndim == 1 else found
 

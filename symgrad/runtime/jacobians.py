@@ -50,8 +50,8 @@ def jacobian_of(
         outputs, out_structure = outputs_of(bound(function)(*replaced, **kwargs), table, name_of(function))
         if not all(x.aval.is_float for x in outputs):
             raise DtypeError(
-                f"{name_of(function)} returned {next(x.dtype for x in outputs if not x.aval.is_float)}, which has no "
-                "derivative\n  Return floating-point arrays."
+                f"{name_of(function)} returned {next(x.dtype for x in outputs if not x.aval.is_float)}, "
+                "which has no derivative\n  Return floating-point arrays."
             )
         outputs = simplified(outputs)
         blocks = places.blocks(outputs, mode)

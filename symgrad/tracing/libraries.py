@@ -1,4 +1,4 @@
-"""Stand-ins for SciPy's modules and for those of its functions that symgrad knows and NumPy's protocols do not reach."""
+"""Stand-ins for SciPy's modules and for functions that NumPy's protocols do not reach."""
 
 from __future__ import annotations
 

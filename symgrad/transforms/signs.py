@@ -27,7 +27,7 @@ def is_nonnegative(x: Expr, depth: int = DEPTH) -> bool:
 
 
 def is_positive(x: Expr, depth: int = DEPTH) -> bool:
-    """True only if every element is above 0, or NaN. A product may underflow; a sum with a positive number not."""
+    """True only if every element is above 0, or NaN; a product may underflow, such a sum cannot."""
     number = _number(x)
     if number is not None:
         return number > 0
@@ -46,7 +46,9 @@ def is_above_minus_infinity(x: Expr) -> bool:
     number = _number(x)
     if number is not None:
         return number > -float("inf")
-    return is_nonnegative(x) or (x.op is logaddexp and any(is_above_minus_infinity(a) for a in x.args if not a.args))
+    if is_nonnegative(x):
+        return True
+    return x.op is logaddexp and any(is_above_minus_infinity(a) for a in x.args if not a.args)
 
 
 def _number(x: Expr) -> float | None:
