@@ -16,6 +16,7 @@ from ..core.pytree import flatten, leaf_names, unflatten
 from ..core.spec import Spec
 from ..runtime import functional
 from ..runtime.compiled import Compiled, parameter_names
+from ..runtime.titles import argument_leaves, numbered, plain_name
 from ..tracing.namespace import bound
 from ..tracing.naming import label_variables
 from ..tracing.trace import trace_flat
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..formula.formula import Formula
 
 formula_room: Any = lazy_import("symgrad.formula.formula")
+pictures: Any = lazy_import("symgrad.formula.dot")
 toolchain: Any = lazy_import("symgrad.codegen.toolchain")
 cache: Any = lazy_import("symgrad.codegen.cache")
 blas: Any = lazy_import("symgrad.codegen.blas")
@@ -50,14 +52,39 @@ def _trace(f: Callable[..., Any], run: Callable[..., Any], args: tuple[Any, ...]
         lambda *tracers: bound(run)(*unflatten(structure, tracers)),
         [_aval(leaf) for leaf in leaves],
         _names(f, args),
-        getattr(f, "__name__", "f"),
+        plain_name(f),
         None if any(isinstance(leaf, Spec) for leaf in leaves) else [np.asarray(leaf)[()] for leaf in leaves],
     )
     label_variables(graph)
     return simplify(graph)
 
 
-def trace(f: Callable[..., Any], *specs_or_examples: Any) -> Graph:
+class TracedGraph(Graph):
+    """A graph that can be drawn.
+
+    Examples
+    --------
+    >>> import symgrad as sg
+    >>> sg.trace(lambda x: x**2, sg.Spec()).to_dot().startswith("digraph")
+    True
+    """
+
+    __slots__ = ()
+
+    def to_dot(self) -> str:
+        """Text for Graphviz."""
+        text: str = pictures.to_dot(self)
+        return text
+
+    def to_svg(self) -> str:
+        """A picture that needs no other program."""
+        text: str = pictures.to_svg(self)
+        return text
+
+    _repr_svg_ = to_svg
+
+
+def trace(f: Callable[..., Any], *specs_or_examples: Any) -> TracedGraph:
     """The graph of a function, simplified.
 
     Parameters
@@ -69,8 +96,9 @@ def trace(f: Callable[..., Any], *specs_or_examples: Any) -> Graph:
 
     Returns
     -------
-    Graph
-        Prints one line an operation with shapes and the lines of your source.
+    TracedGraph
+        Prints one line an operation with shapes and the lines of your source; ``node_count``, ``to_dot()``,
+        ``to_svg()``.
 
     Examples
     --------
@@ -80,7 +108,8 @@ def trace(f: Callable[..., Any], *specs_or_examples: Any) -> Graph:
     2
     """
     run = f._function if isinstance(f, Compiled) else f
-    return _trace(f, run, specs_or_examples)
+    graph = _trace(f, run, specs_or_examples)
+    return TracedGraph(graph.inputs, graph.outputs, graph.name)
 
 
 def formula(f: Callable[..., Any], *specs_or_examples: Any, wrt: int | str | None = None) -> Formula:
@@ -112,14 +141,12 @@ def formula(f: Callable[..., Any], *specs_or_examples: Any, wrt: int | str | Non
     ∂f/∂x = 2·sin(x)·cos(x)
     """
     run = f._function if isinstance(f, Compiled) else f
-    name = getattr(f, "__name__", "f")
-    name = "f" if name == "<lambda>" else name
+    name = plain_name(f)
     if wrt is None:
         graph = _trace(f, run, specs_or_examples)
         count = len(graph.outputs)
-        made: Formula = formula_room.make_formula(
-            graph, [name] if count == 1 else [f"{name}[{k}]" for k in range(count)]
-        )
+        own = f.titles(specs_or_examples, count) if isinstance(f, Compiled) else numbered(name, count)
+        made: Formula = formula_room.make_formula(graph, own)
         return made
     parameters = parameter_names(getattr(f, "__wrapped__", f), len(specs_or_examples))
     position = _position(wrt, parameters, name)
@@ -127,10 +154,7 @@ def formula(f: Callable[..., Any], *specs_or_examples: Any, wrt: int | str | Non
         run, position, False, functools.partial(parameter_names, getattr(f, "__wrapped__", f))
     )
     graph = _trace(f, lambda *args: derivative(*args)[1], specs_or_examples)
-    arg = specs_or_examples[position]
-    leaves = leaf_names(arg, parameters[position])
-    if isinstance(arg, Spec) and arg.name:
-        leaves = [arg.name]
+    leaves = argument_leaves(specs_or_examples[position], parameters[position])
     derived: Formula = formula_room.make_formula(graph, [f"∂{name}/∂{leaf}" for leaf in leaves])
     return derived
 

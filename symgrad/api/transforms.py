@@ -13,6 +13,7 @@ from ..ops.control import stop_gradient as stop_gradient_op
 from ..runtime import functional
 from ..runtime.compiled import Compiled, parameter_names
 from ..runtime.settings import Backend
+from ..runtime.titles import derivative_titles
 from ..tracing.trace import active_table
 from ..tracing.tracer import Tracer, record
 
@@ -78,7 +79,7 @@ def compile(
         return functools.partial(compile, backend=backend, static_argnums=static_argnums)
     _check_callable(f, "compile")
     if isinstance(f, Compiled):
-        return Compiled(f._function, f.__wrapped__, backend, static_argnums or f._static)
+        return Compiled(f._function, f.__wrapped__, backend, static_argnums or f._static, f._titles)
     return Compiled(f, None, backend, static_argnums)
 
 
@@ -120,7 +121,8 @@ def value_and_grad(
     _check_callable(f, "value_and_grad")
     names = functools.partial(parameter_names, getattr(f, "__wrapped__", f))
     inner = functional.value_and_grad_of(_unwrapped(f), argnums, has_aux, names, allow_int)
-    return Compiled(inner, f, static_argnums=getattr(f, "_static", ()))
+    titles = derivative_titles(f, argnums, names, with_value=True)
+    return Compiled(inner, f, static_argnums=getattr(f, "_static", ()), titles=titles)
 
 
 def grad(
@@ -159,7 +161,8 @@ def grad(
         head, result = inner(*args, **kwargs)
         return (result, head[1]) if has_aux else result
 
-    return Compiled(gradient, f, static_argnums=getattr(f, "_static", ()))
+    titles = derivative_titles(f, argnums, names, with_value=False)
+    return Compiled(gradient, f, static_argnums=getattr(f, "_static", ()), titles=titles)
 
 
 _pullbacks: weakref.WeakKeyDictionary[Any, tuple[Compiled, Compiled]] = weakref.WeakKeyDictionary()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,13 @@ from ..tracing.tracer import Tracer
 from .entry import Entry, input_spec
 from .settings import Backend, check_backend, current
 from .specs import InputSpec
+from .titles import Titles, numbered, plain_name
+
+if TYPE_CHECKING:
+    from ..formula.formula import Formula
 
 native: Any = lazy_import("symgrad.runtime.native")
+formula_room: Any = lazy_import("symgrad.formula.formula")
 
 
 class CacheInfo(NamedTuple):
@@ -81,6 +86,7 @@ class Compiled:
         "_function",
         "_lock",
         "_static",
+        "_titles",
     )
 
     __call__: Callable[..., Any]
@@ -91,6 +97,7 @@ class Compiled:
         wrapped: Callable[..., Any] | None = None,
         backend: Backend | None = None,
         static_argnums: int | Sequence[int] = (),
+        titles: Titles | None = None,
     ) -> None:
         user = wrapped if wrapped is not None else function
         self.__wrapped__ = user
@@ -99,6 +106,7 @@ class Compiled:
         self.__module__ = getattr(user, "__module__", "__main__")
         self.__doc__ = getattr(user, "__doc__", None)
         self._function = function
+        self._titles = titles
         self._backend = check_backend(backend) if backend is not None else None
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._entries: dict[Any, Entry] = {}
@@ -262,6 +270,30 @@ class Compiled:
         if not self._entries:
             raise ValueError(f"{self.__name__} was not called yet; give example arguments")
         return list(self._entries.values())[-1]
+
+    def titles(self, args: tuple[Any, ...], count: int) -> list[str]:
+        """What each output is called in formulas."""
+        if self._titles is None:
+            return numbered(plain_name(self.__wrapped__), count)
+        return self._titles(args, count)
+
+    def formula(self, *args: Any, **kwargs: Any) -> Formula:
+        """The formula of what is computed for these arguments: of the path they take.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Examples or specs, as for a call.
+
+        Examples
+        --------
+        >>> import symgrad as sg
+        >>> print(sg.grad(lambda x: x**3).formula(2.0))
+        ∂f/∂x = 3·x²
+        """
+        graph = self.graph(*args, **kwargs)
+        made: Formula = formula_room.make_formula(graph, self.titles(args, len(graph.outputs)))
+        return made
 
     def cache_info(self) -> CacheInfo:
         """How often the function was traced, and how many kernels it has."""
