@@ -85,7 +85,8 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
         Name of the C function.
     vector_math
         Use the C library's vector functions where this machine has them: they are within 4 ulp, the others
-        within 1, and several times faster in loops.
+        within 1, and several times faster in loops. They are not used where an element is computed twice and
+        the copies might differ.
 
     Raises
     ------
@@ -186,7 +187,8 @@ def unit_text(
     """A translation unit: functions, and all that they need around them."""
     texts = [*functions, kernel]
     helpers = helpers_for(texts)
-    fast = vector_prototypes([*texts, helpers]) if vector_math and tier == "vector" else ""
+    vectors = vector_math and tier == "vector" and not any(w.program.recomputes for w in written)
+    fast = vector_prototypes([*texts, helpers]) if vectors else ""
     return render(
         "c_kernel.c.j2", title=c_text.comment_text(title), notes=notes, includes=_INCLUDES,
         helpers=fast + prelude([w.library for w in written]) + helpers,

@@ -212,7 +212,7 @@ class Demand:
 
     def _worth_storing(self, k: int, wanted: dict[Key, Value]) -> bool:
         facts = self.facts
-        if len(wanted) < 2 or facts.nodes[k].aval.size > 2 * facts.largest or facts.kind[k] == LITERAL:
+        if len(wanted) < 2 or not facts.may_store(k) or facts.kind[k] == LITERAL:
             return False
         is_reduction = facts.kind[k] == REDUCE and self.schedule.inline[k]
         if not is_reduction and facts.cost[k] < EXPENSIVE and len(wanted) < CROWD:
@@ -268,6 +268,7 @@ class Demand:
         for (chain, where), value in wanted.items():
             if kind == EW:
                 value.kind = "apply"
+                value.index = affine.position(where, node.shape)
                 for a in facts.args[k]:
                     operand = facts.nodes[a]
                     at = (

@@ -8,6 +8,7 @@ from .memory import plan
 from .packing import pack
 from .prepare import prepared
 from .program import Buffer, Program, Scope, Work
+from .recomputing import recomputes
 from .schedule import Schedule
 from .sharing import share, shrink
 from .structure import Structure, op_cost
@@ -49,6 +50,7 @@ def lower(graph: Graph) -> Program:
     graph = prepared(graph)
     facts = Structure(graph)
     demand = Demand(facts, Schedule(facts))
+    again = recomputes(demand.values)
     root = build_tree(demand)
     used = sorted(demand.buffers.values(), key=lambda b: facts.at[b.node.id])
     used += pack(root, used)
@@ -67,6 +69,7 @@ def lower(graph: Graph) -> Program:
         plan([b for b in workspace if b.host is None]),
     )  # fmt: skip
     program.work = estimate(program)
+    program.recomputes = again
     return program
 
 

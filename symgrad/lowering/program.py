@@ -83,6 +83,8 @@ class Value:
         ``"apply"`` (an element-wise op on ``args``), ``"load"`` (an element of ``buffer``), ``"gather"`` (a
         load at a position computed from ``args``), ``"fold"`` (``args`` combined by a reduction),
         ``"reduced"`` (what a loop of the same scope accumulates) or ``"literal"``.
+    index
+        Position of the element: in the buffer of a load, otherwise in the array that the node stands for.
     chain
         The loops around it.
     label
@@ -296,6 +298,9 @@ class Program:
         How much workspace they need together.
     work
         Estimated cost.
+    recomputes
+        Whether the same element of an expensive operation is computed in more than one loop. Comparisons then
+        rely on its coming out the same, so it must not depend on where in a vector the element stands.
     """
 
     name: str
@@ -308,6 +313,7 @@ class Program:
     workspace: list[Buffer]
     workspace_bytes: int = 0
     work: Work = field(default_factory=Work)
+    recomputes: bool = False
 
     @property
     def nests(self) -> list[Loop]:

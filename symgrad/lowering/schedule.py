@@ -91,14 +91,13 @@ class Schedule:
         """A reduction stays inside if users need it in deeper loops of the same nest, or if it is huge."""
         facts = self.facts
         for k in facts.arrays:
-            node = facts.nodes[k]
             if facts.kind[k] != REDUCE or not self.looped[k] or not facts.depth[k] or self._unaligned[k]:
                 continue
             operand = facts.args[k][0]
             outer = facts.domain[operand].path[: facts.depth[k]]
             fits = self.is_trailing(k) and facts.domain[k].path == outer and _same_tail(facts, k, operand)
             deeper = self._deepest[k] > facts.depth[k]
-            self.inline[k] = fits and (deeper or node.aval.size > 2 * facts.largest)
+            self.inline[k] = fits and (deeper or not facts.may_store(k))
 
     # -------------------------------------------------------------------------------- times
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from .accesses import Access, Uses, collect
 from .program import Buffer, Index, Loop, Scope
+from .recomputing import are_one_row
 
 
 def shrink(root: Scope, buffers: Sequence[Buffer]) -> None:
@@ -100,7 +100,7 @@ def _in_step(new: Uses, old: Uses, label: int) -> bool:
         return False
     if any(a.item.kind not in ("load", "store") or not a.loops for a in both):
         return False
-    if any(a.loops[0] is not both[0].loops[0] for a in both) or not _are_one_row(
+    if any(a.loops[0] is not both[0].loops[0] for a in both) or not are_one_row(
         [a.item.index for a in both]
     ):
         return False
@@ -109,14 +109,6 @@ def _in_step(new: Uses, old: Uses, label: int) -> bool:
     if any([loop.range for loop in a.loops] != ranges or len(a.item.index[1]) != len(ranges) for a in both):
         return False
     return max(a.when for a in reads) <= min(a.when for a in writes)
-
-
-def _are_one_row(indices: list[Index]) -> bool:
-    """Whether all positions are one, or lie in rows that do not overlap from iteration to iteration."""
-    offsets = {offset for offset, _ in indices}
-    if len({terms for _, terms in indices}) != 1:
-        return False
-    return len(offsets) == 1 or max(offsets) - min(offsets) < math.gcd(*[c for _, c in indices[0][1]])
 
 
 def _join(new: Buffer, old: Buffer) -> None:

@@ -35,7 +35,7 @@ def _store_what_moves(facts: Structure) -> None:
             continue
         mine = places[k]
         dear = kind in (EW, VIEW) and facts.cost[k] >= EXPENSIVE and facts.depth[k]
-        if dear and len(mine) >= SEVERAL and facts.nodes[k].aval.size <= 2 * facts.largest:
+        if dear and len(mine) >= SEVERAL and facts.may_store(k):
             facts.forced[k] = True
         if facts.forced[k] or kind == REDUCE:
             mine = _HERE

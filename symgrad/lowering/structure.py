@@ -78,6 +78,9 @@ class Structure:
         Of each node; ``cost`` is that of computing it from memory, as if nothing was shared.
     forced
         True where the value must be in memory.
+    basis
+        Elements of the largest array in memory that a node is computed from: a result that is much larger
+        comes from broadcasting and is rather computed again than stored.
     flatable
         True where elements can be had by their position in C order.
     pads
@@ -99,6 +102,7 @@ class Structure:
         self.depth = [0] * n
         self.cost = [1] * n
         self.forced = [False] * n
+        self.basis = [1] * n
         self.flatable = [True] * n
         self.largest = max(
             [1, *[x.aval.size for x in graph.inputs], *[x.aval.size for x in graph.outputs],
@@ -160,6 +164,9 @@ class Structure:
     def _weigh(self, k: int) -> None:
         """Cost, flatness, and which operands must be in memory."""
         node, kind = self.nodes[k], self.kind[k]
+        below = max([self.basis[a] for a in self.args[k]], default=1)
+        computed = kind in (EW, VIEW, GATHER, LITERAL) or (kind == REDUCE and below < node.aval.size)
+        self.basis[k] = below if computed else node.aval.size
         if kind in (CALL, CONCAT, SCATTER, PUT):
             for a in self.args[k] if kind == CALL else ():
                 self.forced[self.stored_operand(a, self.may_transpose(k))[0]] = True
@@ -205,6 +212,10 @@ class Structure:
         """An expensive value that a user would compute again in each iteration of an outer loop is stored."""
         if self.cost[a] >= EXPENSIVE and self.depth[a] and not self.aligned(a, user):
             self.forced[a] = True
+
+    def may_store(self, k: int) -> bool:
+        """Whether a node is no larger than what it is computed from, about."""
+        return self.nodes[k].aval.size <= 2 * max(self.largest, self.basis[k])
 
     # -------------------------------------------------------------------------------- relations
 

@@ -138,7 +138,7 @@ def _indexed(scope: Scope) -> list[Value | Effect]:
     pending = [scope]
     while pending:
         inside = pending.pop()
-        found.extend(inside.values)
+        found.extend(value for value in inside.values if value.buffer is not None)
         found.extend(inside.effects)
         pending.extend(loop.scope for loop in inside.loops)
     return found

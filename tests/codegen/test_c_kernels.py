@@ -329,3 +329,24 @@ def test_kernels_run_clean_under_sanitizers(request: pytest.FixtureRequest) -> N
         env=environment,
     )
     assert done.stdout.endswith("clean\n"), done.stderr[-3000:]
+
+
+def test_copies_of_one_element_are_the_same_bit_for_bit() -> None:
+    exp, equal, broadcast_to = OPS["exp"], OPS["equal"], OPS["broadcast_to"]
+
+    def make(x: Expr, y: Expr) -> list[Expr]:
+        pairs = exp(OPS["reshape"](x, shape=(301, 1)) * OPS["reshape"](y, shape=(1, 299)))
+        top = broadcast_to(max_(pairs, axis=(0, 1)), shape=(301, 299))
+        rows = OPS["reshape"](max_(pairs, axis=(1,)), shape=(301, 1))
+        return [sum_(astype(equal(pairs, other), dtype="float64"), axis=(0, 1)) for other in (top, rows)]
+
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(0.1, 1, 301), rng.uniform(0.1, 1, 299)
+    first, second = Kernel(graph_of(make, x, y))(x, y)
+    assert (float(first), float(second)) == (1.0, 301.0)
+
+
+def test_a_negative_power_of_an_integer_is_reported() -> None:
+    kernel = Kernel(graph_of(lambda a, b: OPS["power"](a, b), np.array([2]), np.array([2])))
+    assert kernel(np.array([3]), np.array([4]))[0].tolist() == [81]
+    assert kernel.run(np.array([3]), np.array([-1]))[0] != 0

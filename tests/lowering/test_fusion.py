@@ -203,3 +203,26 @@ def test_a_program_of_scalars_has_no_loops() -> None:
     assert program.nests == []
     assert program.workspace_bytes == 0
     assert sum_.name not in {v.node.op.name for v in program.root.values}
+
+
+def test_a_product_is_the_measure_of_what_may_be_stored() -> None:
+    def f(x: Any) -> Any:
+        y = np.tanh(x[:, :, None] @ x[:, None, :])
+        return y / np.max(y, axis=0)
+
+    program = lower(traced(f, np.zeros((20, 5))))
+    inner = [loop.scope.loops[0].scope for loop in program.nests]
+    called = [v.node.op.name for scope in inner for v in scope.values if v.kind == "apply"]
+    assert called.count("tanh") == 1
+    assert not program.recomputes
+
+
+def test_what_is_computed_twice_is_noted() -> None:
+    def f(x: Any, y: Any) -> Any:
+        pairs = np.exp(x[:, None] * y[None, :])
+        return np.sum(pairs == np.max(pairs))
+
+    # Too large to be stored: the maximum and the comparison each compute all pairs.
+    assert lower(traced(f, np.zeros(300), np.zeros(300))).recomputes
+    assert not lower(traced(rosenbrock, np.zeros(50))).recomputes
+    assert not lower(with_gradient(potential, np.zeros((50, 3)))).recomputes
