@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import sysconfig
 from functools import lru_cache
 from types import FrameType
 from typing import NamedTuple
@@ -13,6 +14,7 @@ import numpy as np
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_STANDARD = sysconfig.get_path("stdlib") + os.sep
 
 
 class Origin(NamedTuple):
@@ -55,13 +57,16 @@ _origins: dict[tuple[str, int], Origin] = {}
 
 
 def _is_user_file(path: str) -> bool:
-    known = not path.startswith((_OWN, _NUMPY)) and not path.startswith("<__array_function__")
+    foreign = path.startswith((_OWN, _NUMPY, "<__array_function__")) or (
+        path.startswith(_STANDARD) and "-packages" not in path
+    )
+    known = not foreign
     _user_files[path] = known
     return known
 
 
 def user_origin(depth: int = 1) -> Origin | None:
-    """Origin of the innermost frame that is neither symgrad's nor NumPy's."""
+    """Origin of the innermost frame that is neither symgrad's, NumPy's nor the standard library's."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code

@@ -71,7 +71,7 @@ def outer(x: Expr, y: Expr) -> Expr:
 def _matmul(x: Any, y: Any, weak_ok: bool = False) -> Expr:
     a, b = promoted([strengthen(v) for v in as_exprs(x, y)])
     if not a.ndim or not b.ndim:
-        raise ShapeError("matmul needs arrays with at least one axis; use * for scalars")
+        raise ShapeError("matmul needs arrays with at least one axis\n  Write * for scalars.")
     if max(a.ndim, b.ndim) <= 2:
         return matmul(a, b)
     if a.ndim == 1:

@@ -184,16 +184,19 @@ def resolve_for(ufunc: np.ufunc, operands: Sequence[Expr]) -> tuple[np.dtype[Any
     return resolve(ufunc, kinds)
 
 
-def apply_ufunc(op: Op, ufunc: np.ufunc | None, operands: Sequence[Expr], weak_ok: bool = False) -> Expr:
+def apply_ufunc(
+    op: Op, ufunc: np.ufunc | None, operands: Sequence[Expr], weak_ok: bool = False, doubles: bool = True
+) -> Expr:
     """Cast operands as NumPy's ufunc would and apply the op.
 
-    ``weak_ok`` is for Python's operators, which keep Python numbers weak.
+    ``weak_ok`` is for Python's operators, which keep Python numbers weak; ``doubles`` says that the ufunc is defined
+    for float64.
     """
     first = operands[0]
     # The common case by far: everything is float64.
     weak = 0
     for x in operands:
-        if x.aval.dtype is not FLOAT64:
+        if x.aval.dtype is not FLOAT64 or not doubles:
             break
         weak += x.aval.weak
     else:
@@ -313,8 +316,10 @@ def elementwise(
 def dispatch_ufunc(name: str, op: Op, ufunc: np.ufunc | None) -> None:
     """Say that the NumPy or SciPy ufunc of that name is this op."""
 
+    doubles = ufunc is None or any(signature.startswith("d" * ufunc.nin + "->") for signature in ufunc.types)
+
     def call(*operands: Any, weak_ok: bool = False) -> Expr:
-        return apply_ufunc(op, ufunc, as_exprs(*operands), weak_ok)
+        return apply_ufunc(op, ufunc, as_exprs(*operands), weak_ok, doubles)
 
     UFUNCS[name] = call
 

@@ -379,7 +379,7 @@ def _pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Expr
         return _pad_constant(value, widths, options.get("constant_values", 0))
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise UnsupportedOperationError(
-            f"np.pad with mode={mode!r} is not known; use constant, edge, reflect, symmetric or wrap"
+            f"np.pad with mode={mode!r} is not known\n  Use constant, edge, reflect, symmetric or wrap."
         )
     for axis, width in enumerate(widths):
         # NumPy itself says which element each padded position repeats.

@@ -282,7 +282,7 @@ def _matrix_norm(x: Expr, order: Any, axes: tuple[int, ...], keepdims: bool) -> 
     sums = {1: (0, np.max), -1: (0, np.min), math.inf: (1, np.max), -math.inf: (1, np.min)}
     if order not in sums:
         raise UnsupportedOperationError(
-            f"the matrix norm of order {order!r} is not known; use 'fro', 1, -1, inf or -inf"
+            f"the matrix norm of order {order!r} is not known\n  Use 'fro', 1, -1, inf or -inf."
         )
     inner, reduce = sums[order]
     columns = FUNCTIONS[np.sum](absolute(x), axis=axes[inner], keepdims=True)

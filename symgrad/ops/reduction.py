@@ -316,7 +316,7 @@ def _extreme(op: Op, name: str) -> Any:
         value = _reduction_operand(x, where if masked else True, initial if masked else 0)
         axes = normalize_axes(axis, value.ndim)
         if any(value.shape[k] == 0 for k in axes) and not _given(initial):
-            raise ShapeError(f"np.{name} of an empty array has no value; give initial=")
+            raise ShapeError(f"np.{name} of an empty array has no value\n  Give initial=.")
         result = op(value, axis=axes) if axes else value
         if _given(initial):
             result = UFUNCS[f"{name}imum"](result, initial)

@@ -8,14 +8,15 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..core.expr import Expr
+from ..core.expr import Expr, InternTable
 from ..core.origin import user_origin
-from ..errors import SymgradError, TraceError, UnsupportedOperationError, with_location
+from ..errors import SymgradError, UnsupportedOperationError
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
 from .keys import has_expr, is_position, static_key
 from .protocol import function_for, ufunc_method
+from .refusing import found, located, over, refuse, wrong_arguments
 from .state import active_trace
 from .storage import (
     ELEMENTWISE,
@@ -32,26 +33,6 @@ from .storage import (
     steps_between,
 )
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
-
-
-def where() -> str:
-    """The user's line, for messages."""
-    origin = user_origin(2)
-    return str(origin) if origin else ""
-
-
-def refuse(what: str, advice: str, error: type[SymgradError] = TraceError) -> NoReturn:
-    """Raise an error that shows the user's line and the fix."""
-    raise error(with_location(what, where(), advice)) from None
-
-
-def located(error: SymgradError) -> SymgradError:
-    """The same error with the user's line, if it does not say it yet."""
-    text = str(error)
-    if "\n  at " in text:
-        return error
-    head, _, advice = text.partition("\n  ")
-    return type(error)(with_location(head, where(), advice))
 
 
 def unwrap(value: Any) -> Any:
@@ -83,16 +64,31 @@ def wrap(value: Any) -> Any:
     return value
 
 
-def record(function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None = None) -> Any:
-    """Call a function of expressions with tracers and give back tracers; errors get the user's line."""
+def record(
+    function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None = None, name: str = ""
+) -> Any:
+    """Call a function of expressions with tracers and give back tracers; errors get the user's line.
+
+    ``name`` is how the user calls the function.
+    """
     exprs = unwrap(args)
     table = _table_of(args)
     if table is not None:
-        table.origin = user_origin(2)
+        _begin(table)
     try:
         return wrap(function(*exprs, **unwrap(kwargs)) if kwargs else function(*exprs))
     except SymgradError as error:
         raise located(error) from None
+    except (TypeError, AttributeError) as error:
+        # An argument that our function does not have, or a traced value where it needs a plain number.
+        raise wrong_arguments(name or function.__name__) from error
+
+
+def _begin(table: InternTable) -> None:
+    """Note the user's line for the nodes that are made next."""
+    if active_trace() is None:
+        over()
+    table.origin = user_origin(2)
 
 
 def _table_of(args: Any) -> Any:
@@ -121,7 +117,7 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
             return NotImplemented
         else:
             second = unwrap(other)
-        expr.table.origin = user_origin(2)
+        _begin(expr.table)
         call = UFUNCS[name]
         try:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
@@ -134,8 +130,11 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
 
 def _unary(name: str) -> Callable[[Tracer], Any]:
     def method(self: Tracer) -> Any:
-        self.expr.table.origin = user_origin(2)
-        return wrap(UFUNCS[name](self.expr, weak_ok=True))
+        _begin(self.expr.table)
+        try:
+            return wrap(UFUNCS[name](self.expr, weak_ok=True))
+        except SymgradError as error:
+            raise located(error) from None
 
     return method
 
@@ -157,10 +156,7 @@ def _decide(tracer: Tracer, integer: bool) -> bool | int:
     """Ask for the truth or the integer value of a tracer: a guard of the trace in progress."""
     trace = active_trace()
     if trace is None or trace.table is not tracer.expr.table:
-        refuse(
-            "a traced value was used after its trace was over",
-            "Do not keep traced values in globals, attributes or caches; return them from the function.",
-        )
+        over()
     try:
         return trace.decide(tracer.expr, integer, user_origin(3))
     except SymgradError as error:
@@ -301,6 +297,12 @@ class Tracer:
     def __round__(self, digits: int | None = None) -> Any:
         return record(METHODS["__round__"], (self, digits))
 
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        refuse(
+            "a traced array without axes cannot be written to",
+            "Give the value a new name: y = y + 1 instead of y[...] = y + 1.",
+        )
+
     # ---------------------------------------------------------------- what would make a value concrete
 
     def __bool__(self) -> bool:
@@ -348,7 +350,7 @@ class Tracer:
         out = kwargs.pop("out", None)
         if method in IN_PLACE_UFUNC:
             return IN_PLACE_UFUNC[method](ufunc, *inputs)
-        made = record(ufunc_method(ufunc, method, kwargs), inputs, kwargs)
+        made = record(found(ufunc_method, ufunc, method, kwargs), inputs, kwargs, f"np.{ufunc.__name__}")
         return made if out is None else write_out(out[0] if isinstance(out, tuple) else out, made)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -356,7 +358,7 @@ class Tracer:
         if in_place is not None:
             return in_place(*args, **kwargs)
         out = kwargs.pop("out", None)
-        made = record(function_for(func), args, kwargs)
+        made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}")
         if func in VIEWS and args and isinstance(args[0], ArrayTracer):
             made = args[0].shared(made)
         return made if out is None else write_out(out, made)
@@ -385,7 +387,7 @@ class Tracer:
 
 def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: Any, **kwargs: Any) -> Any:
     out = kwargs.pop("out", None)
-    made = record(function, (self, *args), kwargs)
+    made = record(function, (self, *args), kwargs, f"ndarray.{name}")
     if name in VIEW_METHODS:
         made = self.shared(made)
     return made if out is None else write_out(out, made)
@@ -572,15 +574,8 @@ def decided_mask(mask: Expr) -> Any:
     """The elements of a traced mask: guards of the trace in progress."""
     trace = active_trace()
     if trace is None or trace.table is not mask.table:
-        _over()
+        over()
     try:
         return trace.decide_mask(mask, user_origin(2))
     except SymgradError as error:
         raise located(error) from None
-
-
-def _over() -> NoReturn:
-    refuse(
-        "a traced value was used after its trace was over",
-        "Do not keep traced values in globals, attributes or caches; return them from the function instead.",
-    )

@@ -12,8 +12,9 @@ from ..ops.comparison import as_condition
 from ..ops.define import FUNCTIONS, METHODS, cast, lift
 from ..ops.indexing import scatter_add
 from .keys import has_expr
+from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, VIEW_METHODS, VIEWS
-from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, refuse, unwrap, wrap
+from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap, wrap
 
 VIEWS.update({
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze,
