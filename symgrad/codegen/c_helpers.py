@@ -10,7 +10,7 @@ from .render import render
 
 _USED: Final = re.compile(r"\bsg_[a-z0-9_]+")
 _DEFINED: Final = re.compile(
-    r"^static inline [^(]*?\b\*?(sg_[a-z0-9_]+)\(|^\} (sg_[a-z0-9_]+);", re.MULTILINE
+    r"^(?:SG_APART )?static (?:inline )?[^(]*?\b\*?(sg_[a-z0-9_]+)\(|^\} (sg_[a-z0-9_]+);", re.MULTILINE
 )
 _INTEGERS: Final = {
     "i64": ("int64_t", "uint64_t"), "i32": ("int32_t", "uint32_t"), "i16": ("int16_t", "uint32_t"),

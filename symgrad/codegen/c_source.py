@@ -192,7 +192,7 @@ def unit_text(
     return render(
         "c_kernel.c.j2", title=c_text.comment_text(title), notes=notes, includes=_INCLUDES,
         helpers=fast + prelude([w.library for w in written]) + helpers,
-        loops=any("SG_INDEPENDENT" in text for text in texts),
+        loops=any("SG_INDEPENDENT" in text or "SG_APART" in text for text in (*texts, helpers)),
         tables=[
             _table(b) for w in written for b in w.program.tables if any(b.name in text for text in texts)
         ],

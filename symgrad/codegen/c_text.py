@@ -158,7 +158,7 @@ def where_from(node: Expr, known: dict[Any, str]) -> str:
 def comment_text(text: str) -> str:
     """Text that can stand in a comment of strict C."""
     text = text.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
-    text = "".join(c if c.isprintable() else "?" for c in text).encode("ascii", "replace").decode()
+    text = "".join(c if c.isprintable() else "?" for c in text)
     return text if len(text) <= 100 else text[:97] + "..."
 
 

@@ -23,6 +23,11 @@ _FUNCTIONS: Final = {
     )
     for name in names.split()
 }  # fmt: skip
+# Compilers join sin(x) and cos(x) into one scalar call, which ends vectorising, unless they do not know them.
+_ALIASED: Final = """\
+__attribute__((simd("notinbranch"), const)) {kind} sg_vector_{name}({kind}) __asm__("{name}");
+#define {name}(x) sg_vector_{name}(x)
+"""
 _CALLED: Final = re.compile(r"\b(" + "|".join(_FUNCTIONS) + r")(f?)\(")
 
 
@@ -69,6 +74,9 @@ def vector_prototypes(texts: list[str]) -> str:
         if _has(function, suffix):
             kind = "float" if suffix else "double"
             arguments = ", ".join([kind] * _FUNCTIONS[function])
+            if function in ("sin", "cos"):
+                lines.append(_ALIASED.format(kind=kind, name=function + suffix))
+                continue
             lines.append(
                 f'__attribute__((simd("notinbranch"), const)) {kind} {function}{suffix}({arguments});\n'
             )

@@ -26,3 +26,6 @@ EMPTY: Final = 12
 
 #: From this cost on a value is stored rather than computed again.
 EXPENSIVE: Final = 10
+
+#: Statements in the body of a loop: compilers take more than linear time for more.
+BODY: Final = 256

@@ -80,7 +80,7 @@ class Schedule:
                     continue
                 if kind in (CONCAT, CALL) or (kind == SCATTER and place == 0):
                     continue
-                if kind in (PUT, PAD, SCATTER, GATHER) or not facts.aligned(a, k) or (
+                if kind in (PUT, PAD, SCATTER, GATHER) or not facts.together(a, k) or (
                     unaligned[k] and not stored
                 ):
                     unaligned[a] = True
@@ -152,12 +152,16 @@ class Schedule:
             lift = self._seen_from(a, k, depth)
             if lift != when:
                 when = tuple([max(x, y) for x, y in zip(when, lift, strict=True)]) if when else lift
-        self._place(k, when or lifted((0,), depth), max([self.complete[a] for a in facts.args[k]], default=0))
+        when = when or lifted((0,), depth)
+        if depth and when[0] < 2 * facts.batch[k] + 1:
+            # Batches that do not need each other must not end up in one loop again.
+            when = (2 * facts.batch[k] + 1, *when[1:])
+        self._place(k, when, max([self.complete[a] for a in facts.args[k]], default=0))
 
     def _seen_from(self, a: int, user: int, depth: int) -> Time:
         """When ``a`` is there in the loops of its user."""
         facts = self.facts
-        if facts.depth[a] and depth and facts.aligned(a, user):
+        if facts.depth[a] and depth and facts.together(a, user):
             return lifted(self.time[a], depth)
         return lifted((self.complete[a],), depth)
 

@@ -3,9 +3,10 @@ needed, and which zero-padded arrays are never written."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
-from .kinds import EW, EXPENSIVE, PAD, PUT, REDUCE, VIEW
+from .kinds import BODY, EW, EXPENSIVE, GATHER, PAD, PUT, REDUCE, VIEW
 
 if TYPE_CHECKING:
     from .structure import Structure
@@ -22,8 +23,29 @@ _HERE: Final[Places] = frozenset((-1,))
 def settle(facts: Structure) -> None:
     """Set ``forced``, turn arrays written into zeros into padded operands, and fill ``pads``."""
     if any(facts.depth):
+        _divide_bodies(facts)
         _store_what_moves(facts)
         _pad(facts)
+
+
+def _divide_bodies(facts: Structure) -> None:
+    """Number the element-wise nodes over each range in batches that loops can hold; store what crosses."""
+    counts: dict[tuple[int, ...], int] = {}
+    for k in facts.arrays:
+        if facts.kind[k] in (EW, GATHER) and facts.depth[k]:
+            path = facts.domain[k].path
+            before = counts.get(path, 0)
+            counts[path] = before + facts.nodes[k].aval.size // math.prod(path)
+            facts.batch[k] = before // BODY
+        elif facts.kind[k] == VIEW:
+            facts.batch[k] = facts.batch[facts.args[k][0]]
+    if max(counts.values(), default=0) <= BODY:
+        return
+    for k in facts.arrays:
+        for a in facts.args[k]:
+            apart = facts.batch[a] >= 0 and facts.batch[k] >= 0 and facts.batch[a] != facts.batch[k]
+            if apart and facts.kind[a] != VIEW and facts.cost[a] >= EXPENSIVE and facts.may_store(a):
+                facts.forced[a] = True
 
 
 def _store_what_moves(facts: Structure) -> None:

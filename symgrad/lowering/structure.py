@@ -83,6 +83,9 @@ class Structure:
         comes from broadcasting and is rather computed again than stored.
     flatable
         True where elements can be had by their position in C order.
+    batch
+        Which of several loops over the same range computes an element-wise node, where one would be too long;
+        -1 for all else.
     pads
         Zero-padded operands that are read through the loops of a node: where these change between the operand
         and the zeros around it, the loops are divided.
@@ -116,6 +119,7 @@ class Structure:
         for out in graph.outputs:
             self.forced[at[out.id]] = True
         self.pads: list[tuple[int, ...]] = [()] * n
+        self.batch: list[int] = [-1] * n
         settle(self)
 
     # -------------------------------------------------------------------------------- shapes
@@ -233,6 +237,11 @@ class Structure:
         while self.nodes[a].op is reshape:
             (a,) = self.args[a]
         return a, transposed
+
+    def together(self, a: int, user: int) -> bool:
+        """Whether ``a`` can be computed in the loops of ``user``: aligned, and in the same one of several."""
+        apart = self.batch[a] >= 0 and self.batch[user] >= 0 and self.batch[a] != self.batch[user]
+        return not apart and self.aligned(a, user)
 
     def aligned(self, a: int, user: int) -> bool:
         """Whether the loops of ``a`` are the outermost loops of ``user``, axis by axis."""

@@ -192,6 +192,20 @@ def test_an_adjoint_of_many_reads_is_one_array(n: int) -> None:
     assert len(program.root.effects) == n + 1
 
 
+def test_long_bodies_are_divided() -> None:
+    def f(x: Any, w: Any) -> Any:
+        for _ in range(100):
+            x = x + 0.1 * np.sin(x) * w
+        return np.sum(x)
+
+    program = lower(with_gradient(f, np.zeros(1000), 1.0, wrt=(0, 1)))
+    assert len(program.nests) >= 4
+    bodies = [sum(1 for v in loop.scope.values if v.kind == "apply") for loop in program.nests]
+    assert max(bodies) <= 300
+    called = [v.node.op.name for loop in program.nests for v in loop.scope.values if v.kind == "apply"]
+    assert called.count("sin") == 100
+
+
 def test_work_counts_operations_and_bytes() -> None:
     program = lower(traced(lambda x: np.sum(np.sin(x) * 2.0), np.zeros(1000)))
     assert program.work.flops == 1000 * (20 + 1 + 1)
