@@ -245,7 +245,15 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Shape, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """Shape after reducing ``axes``."""
+    """Shape after reducing ``axes``.
+
+    Raises
+    ------
+    ShapeError
+        If an axis is not one of the array.
+    """
+    if axes and max(axes) >= len(shape):
+        raise ShapeError(f"axis {max(axes)} is out of bounds for an array with {len(shape)} axes")
     if keepdims:
         return tuple(1 if k in axes else n for k, n in enumerate(shape))
     return tuple(n for k, n in enumerate(shape) if k not in axes)

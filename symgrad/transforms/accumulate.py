@@ -45,6 +45,8 @@ def _line_axis(x: Expr) -> int | None:
         return None
     inner = x.args[0].shape
     partial = [k for k, (n, m) in enumerate(zip(x.shape, inner, strict=True)) if n != m]
+    if any(x.param("starts")[k] for k in range(x.ndim) if k not in partial):
+        return None  # whole along these axes, but backwards
     if all(inner[k] == 1 for k in partial) and len(partial) == 1:
         return partial[0]
     return -1 if x.args[0].aval.size == 1 and len(partial) > 1 else None

@@ -115,11 +115,13 @@ class Supports:
         if op is multiply:
             return both(sources[0], sources[-1])
         if op is sum_:
-            return None if sources[0] is None else any_(sources[0], axis=x.param("axis"))
+            return _any_over(sources[0], args[0].shape, x.param("axis"))
         if op is add:
             return either(sources[0], sources[1]) if len(sources) == 2 else None
         if op is gather:
-            return None if sources[0] is None else gather(sources[0], *args[1:], axes=x.param("axes"))
+            if sources[0] is None or not sources[0].ndim:
+                return sources[0]
+            return gather(_spread(sources[0], args[0].shape), *args[1:], axes=x.param("axes"))
         if op is scatter_add:
             return self._scattered(x)
         return self._joined(x)
@@ -130,6 +132,8 @@ class Supports:
             if x.op is not put_slice:
                 return None
             inner = x.table.constant(np.ones(x.args[0].shape, bool))
+        if not inner.ndim and x.op is not put_slice:
+            return inner
         inner = _spread(inner, x.args[0].shape)
         moved = x.op(inner, **dict(x.params))
         return _folded(moved)
@@ -193,6 +197,13 @@ class Supports:
         else:
             picked = gather(spread, *x.args[1:], axes=params["axes"])
         return x.op(self.scale(values, picked), *x.args[1:], **params)
+
+
+def _any_over(support: Expr | None, shape: tuple[int, ...], axis: tuple[int, ...]) -> Expr | None:
+    """Where a sum may differ from zero; a support may be smaller than what it broadcasts to."""
+    if support is None or not support.ndim:
+        return support
+    return any_(_spread(support, shape), axis=axis)
 
 
 def _followed(x: Expr) -> Sequence[Expr]:

@@ -18,6 +18,7 @@ from symgrad.transforms.reverse import pullback
 from symgrad.transforms.simplify import simplify
 from tests.core.graphs import (
     array_type,
+    central,
     derivatives,
     grad_graph,
     gradient,
@@ -203,6 +204,21 @@ def test_masks_hold_through_reductions_and_products() -> None:
     assert np.all(np.isfinite(found))
     assert np.array_equal(found[0], [0, 0, 0])
     assert np.array_equal(found[:, 0], [0, 0, 0])
+
+
+def test_supports_may_be_smaller_than_what_they_mask() -> None:
+    """The mask of the deviation at 0 is one number, beside gradients that are arrays."""
+    x = np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 3.0]])
+
+    def f(x: Any) -> Any:
+        return np.sum(x[0] / (1 + np.std(x)))
+
+    found = hessian(f, x)
+    np.testing.assert_allclose(found, found.T, rtol=1e-12, atol=1e-14)
+    gradient_graph = grad_graph(trace(f, x))
+    for k, step in enumerate(np.eye(6).reshape(6, 2, 3)):
+        row = central(lambda h, step=step: run(gradient_graph, x + h * step))
+        np.testing.assert_allclose(found[k], np.ravel(row), rtol=1e-8, atol=1e-10)
 
 
 def test_derivatives_with_respect_to_several_arguments() -> None:

@@ -13,7 +13,8 @@ from symgrad.core.expr import Expr, InternTable
 from symgrad.core.graph import Graph, verify
 from symgrad.core.op import OPS, Op
 from symgrad.errors import SymgradError
-from symgrad.transforms.rewrite import Pattern, Rewriter, Rule, RuleClass, parse
+from symgrad.transforms.patterns import Pattern, parse
+from symgrad.transforms.rewrite import Rewriter, Rule, RuleClass
 from symgrad.transforms.rules import BROADCAST_RULES, DEFAULT_RULES
 from symgrad.transforms.simplify import simplify
 from tests.core.graphs import SPECIAL, array_type, run, same_bits
