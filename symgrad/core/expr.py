@@ -240,7 +240,17 @@ class InternTable:
     """
 
     __slots__ = (
-        "__weakref__", "_ids", "_nodes", "_numbers", "_strong", "known", "labels", "ops", "origin", "origins",
+        "__weakref__",
+        "_ids",
+        "_memos",
+        "_nodes",
+        "_numbers",
+        "_strong",
+        "known",
+        "labels",
+        "ops",
+        "origin",
+        "origins",
         "patterns",
     )
 
@@ -249,6 +259,7 @@ class InternTable:
         self._ids = itertools.count()
         self._numbers: dict[Any, Expr] = {}
         self._strong: dict[int, Expr] = {}
+        self._memos: dict[Any, dict[int, Expr]] = {}
         self.ops: set[Op] = set()
         """Operations that were ever applied."""
         self.patterns: dict[int, list[np.ndarray[Any, Any]]] = {}
@@ -264,6 +275,13 @@ class InternTable:
 
     def __len__(self) -> int:
         return len(self._nodes)
+
+    def memo(self, owner: Any) -> dict[int, Expr]:
+        """What a transform remembers about nodes, by id; it lives as long as they do."""
+        found = self._memos.get(owner)
+        if found is None:
+            found = self._memos[owner] = {}
+        return found
 
     def mark(self) -> int:
         """A number between the ids of the nodes made so far and those still to come."""

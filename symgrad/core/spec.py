@@ -32,7 +32,9 @@ class Spec:
     # No dataclass: those are looked into as containers of arrays.
     __slots__ = ("dtype", "name", "shape")
 
-    def __init__(self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None) -> None:
+    def __init__(
+        self, shape: int | Sequence[int] = (), dtype: Any = "float64", name: str | None = None
+    ) -> None:
         self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.name = name

@@ -125,4 +125,4 @@ def _softmax(x: Any, axis: Any = None) -> Expr:
 def _log_softmax(x: Any, axis: Any = None) -> Expr:
     (value,) = _floating(x)
     moved, _ = _shifted(value, axis)
-    return moved - log(FUNCTIONS[np.sum](exp(moved), axis=axis, keepdims=True))  # type: ignore[no-any-return]
+    return moved - log(FUNCTIONS[np.sum](exp(moved), axis=axis, keepdims=True))

@@ -107,8 +107,12 @@ def _extremum(ufunc: np.ufunc, attains: Op, loses: Op, symbol: str, nan_wins: bo
     )
 
 
-maximum = _extremum(np.maximum, greater_equal, less, ">", True, "Larger of two values; NaN wins; half and half at a tie.")
-minimum = _extremum(np.minimum, less_equal, greater, "<", True, "Smaller of two values; NaN wins; half and half at a tie.")
+maximum = _extremum(
+    np.maximum, greater_equal, less, ">", True, "Larger of two values; NaN wins; half and half at a tie."
+)
+minimum = _extremum(
+    np.minimum, less_equal, greater, "<", True, "Smaller of two values; NaN wins; half and half at a tie."
+)
 fmax = _extremum(np.fmax, greater_equal, less, ">", False, "Larger of two values; NaN loses; half and half at a tie.")
 fmin = _extremum(np.fmin, less_equal, greater, "<", False, "Smaller of two values; NaN loses; half and half at a tie.")
 

@@ -30,7 +30,12 @@ def constant(array: np.ndarray[Any, Any], trace: Trace) -> Any:
 
 
 def _is_numeric(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind in "fiub" and array.dtype.itemsize <= 8 and array.ndim > 0
+    return (
+        isinstance(array, np.ndarray)
+        and array.dtype.kind in "fiub"
+        and array.dtype.itemsize <= 8
+        and array.ndim > 0
+    )
 
 
 def _dtype(dtype: Any) -> Any:
@@ -64,7 +69,7 @@ def _number(value: Tracer) -> Any:
     return plain.item() if plain is not None else value
 
 
-def array(object: Any, dtype: Any = None, **kwargs: Any) -> Any:  # noqa: A002 - NumPy's name
+def array(object: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """``np.array``: elements may be traced values."""
     trace = active_trace()
     dtype = _dtype(dtype)
@@ -86,7 +91,11 @@ def _has_tracer(value: Any) -> bool:
 
 
 def _has_object_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype == object and any(isinstance(v, Tracer) for v in value.flat)
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == object
+        and any(isinstance(v, Tracer) for v in value.flat)
+    )
 
 
 def _array(value: Any, dtype: Any, ndmin: int) -> Expr:
@@ -96,7 +105,7 @@ def _array(value: Any, dtype: Any, ndmin: int) -> Expr:
     if made.aval.weak or dtype is not None:
         made = cast(made, made.dtype if dtype is None else dtype)
     missing = ndmin - made.ndim
-    return FUNCTIONS[np.reshape](made, (1,) * missing + made.shape) if missing > 0 else made  # type: ignore[no-any-return]
+    return FUNCTIONS[np.reshape](made, (1,) * missing + made.shape) if missing > 0 else made
 
 
 def _nested(value: Any, table: InternTable) -> Expr:
@@ -125,7 +134,15 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     return np.copy(np.broadcast_to(value, _known(shape)))
 
 
-def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: int = 0) -> Any:
+def linspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
     """``np.linspace`` between ends that may be traced."""
     start, stop, count = _known(start), _known(stop), _known(num)
     if not _has_tracer((start, stop)):
@@ -136,7 +153,9 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     points = start + places * step
     if endpoint and count > 1:
         # The last point is the end itself, not a rounded sum.
-        last = np.expand_dims(np.broadcast_to(stop, points.shape[1:]) if isinstance(stop, Tracer) else _filled(stop, points), 0)
+        last = np.expand_dims(
+            np.broadcast_to(stop, points.shape[1:]) if isinstance(stop, Tracer) else _filled(stop, points), 0
+        )
         points = np.concatenate([points[:-1], last])
     points = np.moveaxis(points, 0, axis) if axis else points
     points = points if dtype is None else points.astype(_dtype(dtype))
@@ -147,14 +166,24 @@ def _filled(value: Any, like: ArrayTracer) -> Any:
     return record(lambda x: broadcast_to(lift(value, x.table), shape=x.shape[1:]), (like,))
 
 
-def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0) -> Any:
+def logspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
     """``np.logspace`` between exponents that may be traced."""
     if not _has_tracer((start, stop, base)):
         return _LOGSPACE(start, stop, num, endpoint, base, _dtype(dtype), axis)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))
 
 
-def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
     """``np.geomspace`` between ends that may be traced."""
     if not _has_tracer((start, stop)):
         return _GEOMSPACE(start, stop, num, endpoint, _dtype(dtype), axis)
@@ -202,4 +231,15 @@ CREATE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """The creation functions that traced functions see, by NumPy's names."""
 
-__all__ = ["CREATE", "LARGE", "array", "asarray", "block", "constant", "full", "geomspace", "linspace", "logspace"]
+__all__ = [
+    "CREATE",
+    "LARGE",
+    "array",
+    "asarray",
+    "block",
+    "constant",
+    "full",
+    "geomspace",
+    "linspace",
+    "logspace",
+]

@@ -11,11 +11,11 @@ from .watches import Watched
 if TYPE_CHECKING:
     from .namespace import Space
 
-_UNTOUCHED = frozenset(
-    {"__class__", "__dict__", "__getattribute__", "__setattr__", "__delattr__", "__init__", "__new__", "__init_subclass__",
-     "__subclasshook__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__dir__", "__sizeof__",
-     "__repr__", "__str__", "__hash__", "__class_getitem__", "__getattr__"}
-)  # fmt: skip
+_UNTOUCHED = frozenset({
+    "__class__", "__dict__", "__getattribute__", "__setattr__", "__delattr__", "__init__", "__new__",
+    "__init_subclass__", "__subclasshook__", "__del__", "__reduce__", "__reduce_ex__", "__getstate__",
+    "__setstate__", "__dir__", "__sizeof__", "__repr__", "__str__", "__hash__", "__class_getitem__", "__getattr__",
+})  # fmt: skip
 
 
 def proxy_of(instance: Any, space: Space) -> Any:
@@ -37,7 +37,10 @@ def _members(cls: type, instance: Any, space: Space) -> dict[str, Any]:
         space.attributes[id(instance), name] = (instance, value)
 
     members: dict[str, Any] = {
-        "__getattribute__": getattribute, "__setattr__": setattribute, "__slots__": (), "__module__": cls.__module__,
+        "__getattribute__": getattribute,
+        "__setattr__": setattribute,
+        "__slots__": (),
+        "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
     }
     for owner in cls.__mro__[:-1]:

@@ -105,7 +105,13 @@ def isinstance_(instance: Any, classes: Any) -> bool:
     if not isinstance(instance, Tracer):
         return isinstance(instance, types_)
     aval = instance.expr.aval
-    kind: Any = np.ndarray if aval.shape else {"f": float, "i": int}[aval.dtype.kind] if aval.weak else aval.dtype.type
+    kind: Any = (
+        np.ndarray
+        if aval.shape
+        else {"f": float, "i": int}[aval.dtype.kind]
+        if aval.weak
+        else aval.dtype.type
+    )
     return issubclass(kind, types_) or isinstance(instance, types_)
 
 
@@ -115,8 +121,10 @@ def _print(*args: Any, **kwargs: Any) -> None:
 
 
 def _open(*args: Any, **kwargs: Any) -> Any:
-    side_effect("a file was opened", "What is read becomes a constant of this trace; read it outside and pass it in.")
-    return open(*args, **kwargs)  # noqa: SIM115, PTH123 - the user's own call
+    side_effect(
+        "a file was opened", "What is read becomes a constant of this trace; read it outside and pass it in."
+    )
+    return open(*args, **kwargs)  # noqa: PTH123 - the user's own call
 
 
 def _input(*args: Any) -> str:
@@ -207,7 +215,10 @@ _UFUNCS_OF_MATH: dict[Any, np.ufunc] = {
 }  # fmt: skip
 _SPECIAL: dict[Any, Any] = {math.erf: erf, math.erfc: erfc}
 _BY_FUNCTION: dict[Any, Callable[..., Any]] = {
-    **{plain: _math(plain, UFUNCS[ufunc.__name__]) for plain, ufunc in _UFUNCS_OF_MATH.items() if ufunc.__name__ in UFUNCS},
+    **{
+        plain: _math(plain, UFUNCS[ufunc.__name__])
+        for plain, ufunc in _UFUNCS_OF_MATH.items() if ufunc.__name__ in UFUNCS
+    },
     **{plain: _math(plain, op) for plain, op in _SPECIAL.items()},
     **{p: _integer(p, n) for p, n in ((math.floor, np.floor), (math.ceil, np.ceil), (math.trunc, np.trunc))},
     **{p: _truth(p, n) for p, n in ((math.isnan, np.isnan), (math.isinf, np.isinf), (math.isfinite, np.isfinite))},
@@ -254,7 +265,11 @@ class RandomStandIn:
                 "Its result becomes a constant of this trace, the same at every call. Draw it outside and pass it in.",
             )
             made = value(*args, **kwargs)
-            return RandomStandIn(made, f"{self._name}.{name}()") if isinstance(made, np.random.Generator) else made
+            return (
+                RandomStandIn(made, f"{self._name}.{name}()")
+                if isinstance(made, np.random.Generator)
+                else made
+            )
 
         return call
 
@@ -268,7 +283,11 @@ class UserModule:
     def __getattr__(self, name: str) -> Any:
         real, space = object.__getattribute__(self, "_parts")
         value = getattr(real, name)
-        return space.read(value, Watched.item(vars(real), name, value)) if name in vars(real) else space.out(value)
+        return (
+            space.read(value, Watched.item(vars(real), name, value))
+            if name in vars(real)
+            else space.out(value)
+        )
 
 
 _NUMBER_TYPES = {

@@ -128,7 +128,9 @@ class Space:
             return self._container(value, kind)
         if isinstance(value, _RANDOM):
             return RandomStandIn(value, type(value).__name__)
-        if isinstance(value, (type, Tracer, np.generic, np.dtype, np.ufunc)) or not is_user_module(kind.__module__):
+        if isinstance(value, (type, Tracer, np.generic, np.dtype, np.ufunc)) or not is_user_module(
+            kind.__module__
+        ):
             return value
         return proxy_of(value, self)
 
@@ -236,7 +238,13 @@ class Space:
         """A value without tracers and stand-ins."""
         if isinstance(value, Tracer):
             concrete = np.asarray(self.trace.concrete(value.expr), value.dtype)
-            return concrete.item() if value.expr.aval.weak else concrete[()] if not concrete.ndim else concrete.copy()
+            return (
+                concrete.item()
+                if value.expr.aval.weak
+                else concrete[()]
+                if not concrete.ndim
+                else concrete.copy()
+            )
         if type(value) in (list, tuple):
             return type(value)([self.plain(v) for v in value])
         if type(value) is dict:

@@ -123,7 +123,9 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
         except SymgradError as error:
             raise located(error) from None
-        return wrap(made) if made.id in made.table.known else (ArrayTracer if made.aval.shape else Tracer)(made)
+        return (
+            wrap(made) if made.id in made.table.known else (ArrayTracer if made.aval.shape else Tracer)(made)
+        )
 
     return method
 
@@ -246,12 +248,12 @@ class Tracer:
         return f"<traced {self.expr.aval}>"
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        refuse(
-            f"a traced value has no digits to format with {spec!r}",
-            "Print it outside of the traced function.",
-        )
+        if spec:
+            refuse(
+                f"a traced value has no digits to format with {spec!r}",
+                "Print it outside of the traced function.",
+            )
+        return repr(self)
 
     def __reduce__(self) -> NoReturn:
         refuse("a traced value cannot be pickled or copied", "It only lives while the function is traced.")
@@ -297,7 +299,7 @@ class Tracer:
     def __round__(self, digits: int | None = None) -> Any:
         return record(METHODS["__round__"], (self, digits))
 
-    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+    def __setitem__(self, key: Any, value: Any) -> None:
         refuse(
             "a traced array without axes cannot be written to",
             "Give the value a new name: y = y + 1 instead of y[...] = y + 1.",

@@ -67,7 +67,9 @@ class Watched:
     def __str__(self) -> str:
         if self.kind == "item":
             return f"{self.key}"
-        return "a variable of an outer function" if self.kind == "cell" else f"a {type(self.container).__name__}"
+        return (
+            "a variable of an outer function" if self.kind == "cell" else f"a {type(self.container).__name__}"
+        )
 
 
 def same(a: Any, b: Any) -> bool:
@@ -77,7 +79,7 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or not isinstance(a, _NUMBERS):
         return False
     if isinstance(a, float):
-        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (math.isnan(a) and math.isnan(b))
     return bool(a == b)
 
 

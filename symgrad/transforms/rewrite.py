@@ -1,8 +1,7 @@
-"""The rewrite engine: rules as data, patterns in expression syntax, an iterative bottom-up driver."""
+"""The rewrite engine: rules as data, and an iterative bottom-up driver."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +13,11 @@ import numpy as np
 
 from ..core.expr import CONST, Expr, InternTable, Params
 from ..core.graph import Graph, rebuild
-from ..core.op import OPS, Op
+from ..core.op import Op
 from ..errors import SymgradError
 from ..ops.evaluate import evaluate
 from ..ops.shaping import broadcast_to
+from .patterns import Bindings, Matcher, Pattern, matcher, parse
 
 
 class RuleClass(Enum):
@@ -28,9 +28,6 @@ class RuleClass(Enum):
     STABLE = "the same real function with no worse rounding or range"
     COST = "equal to rounding, cheaper"
     READABLE = "real algebra, for formulas"
-
-
-Bindings = dict[str, Expr]
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Rule:
     example: str = ""
     counterexample: str = ""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """How hits are counted and reported."""
         return f"{self.pattern} -> {self.result if isinstance(self.result, str) else self.result.__name__}"
@@ -84,134 +81,78 @@ class Rule:
         return parse(self.result) if isinstance(self.result, str) else None
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """A node of a parsed rule: an op on patterns, a variable, or a number."""
-
-    op: Op | None = None
-    args: tuple[Pattern, ...] = ()
-    variable: str = ""
-    number: float | bool | None = None
-
-
-_BINARY: dict[type, str] = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.Pow: "power",
-    ast.BitAnd: "logical_and",
-    ast.BitOr: "logical_or",
-    ast.MatMult: "matmul",
-}
-_COMPARE: dict[type, str] = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
-
-
-def parse(text: str) -> Pattern:
-    """Parse a pattern.
-
-    Examples
-    --------
-    >>> parse("x * 1").op
-    <op multiply>
-    """
-    return _convert(ast.parse(text, mode="eval").body)
-
-
-def _convert(node: ast.expr) -> Pattern:
-    if isinstance(node, ast.Name):
-        return Pattern(variable=node.id)
-    if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-        return Pattern(number=node.value)
-    if isinstance(node, ast.UnaryOp):
-        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return Pattern(number=-float(node.operand.value))  # type: ignore[arg-type]
-        return Pattern(
-            OPS["negative" if isinstance(node.op, ast.USub) else "logical_not"], (_convert(node.operand),)
-        )
-    if isinstance(node, ast.BinOp):
-        return Pattern(OPS[_BINARY[type(node.op)]], (_convert(node.left), _convert(node.right)))
-    if isinstance(node, ast.Compare):
-        return Pattern(OPS[_COMPARE[type(node.ops[0])]], (_convert(node.left), _convert(node.comparators[0])))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return Pattern(OPS[node.func.id], tuple(_convert(a) for a in node.args))
-    raise SymgradError(f"a rule cannot contain {ast.unparse(node)}")
-
-
-Matcher = Callable[[Expr, Bindings], bool]
-
-
-def match(pattern: Pattern, node: Expr, bindings: Bindings) -> bool:
-    """Match a pattern at a node; on success ``bindings`` holds the variables."""
-    return matcher(pattern)(node, bindings)
-
-
-def matcher(pattern: Pattern) -> Matcher:
-    """A pattern as a function: the patterns of all rules are tried on all nodes."""
-    if pattern.variable:
-        return _variable_matcher(pattern.variable)
-    if pattern.op is None:
-        return _number_matcher(pattern.number)
-    return _op_matcher(pattern.op, [matcher(a) for a in pattern.args])
-
-
-def _variable_matcher(name: str) -> Matcher:
-    def matches(node: Expr, bindings: Bindings) -> bool:
-        return bindings.setdefault(name, node) is node
-
-    return matches
-
-
-def _number_matcher(number: float | bool | None) -> Matcher:
-    negative_zero = number == 0 and np.signbit(number)
-
-    def matches(node: Expr, bindings: Bindings) -> bool:
-        if node.op is not CONST:
-            return False
-        found = node.params[0][1].number
-        if found is None or found != number or isinstance(found, bool) != isinstance(number, bool):
-            return False
-        # 0.0 and -0.0 are different numbers for a rule that must be exact.
-        return number != 0 or isinstance(found, (bool, int)) or bool(np.signbit(found)) == negative_zero
-
-    return matches
-
-
-def _op_matcher(op: Op, inner: list[Matcher]) -> Matcher:
-    count = len(inner)
-
-    def matches(node: Expr, bindings: Bindings) -> bool:
-        args = node.args
-        if node.op is not op or len(args) != count:
-            return False
-        before = dict(bindings)
-        if all([m(a, bindings) for m, a in zip(inner, args, strict=True)]):
-            return True
-        bindings.clear()
-        bindings.update(before)
-        if not op.commutative:
-            return False
-        if inner[0](args[1], bindings) and inner[1](args[0], bindings):
-            return True
-        bindings.clear()
-        bindings.update(before)
-        return False
-
-    return matches
-
-
 FOLD_LIMIT = 4096
 """Constants of more elements are not computed while rewriting."""
 
 ROUNDS = 50
 """Rewrites of one node after which the rules involved are taken to ping-pong."""
+
+
+KINDS = 10_000
+"""How many combinations of an op with its operands are remembered."""
+
+NUMBER = "a number"
+"""Stands for the name of an operand's op where a rule asks for a certain number."""
+
+
+class RuleIndex:
+    """Rules by what they can match: the op of a node, and the ops and numbers among its operands.
+
+    Raises
+    ------
+    SymgradError
+        If a rule matches everything.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self._by_op: dict[Op, dict[str, list[Rule]]] = {}
+        self._numbers: set[Any] = set()
+        self._found: dict[Any, Sequence[Rule]] = {}
+        for rule in rules:
+            op = rule.tree.op
+            if op is None:
+                raise SymgradError(f"rule {rule.name!r} matches everything")
+            self._by_op.setdefault(op, {}).setdefault(_telling_operand(rule), []).append(rule)
+            self._numbers.update([a.number for a in rule.tree.args if a.number is not None])
+
+    def candidates(self, node: Expr) -> Sequence[Rule]:
+        """The rules that may match a node."""
+        op = node.op
+        if op not in self._by_op:
+            return ()
+        key = (op, *[a.op if a.op is not CONST else self._kind_of(a) for a in node.args])
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) > KINDS:
+                self._found.clear()
+            found = self._found[key] = self._search(op, key[1:])
+        return found
+
+    def _kind_of(self, constant: Expr) -> Op | None:
+        """None for a number that rules ask for; nearly no constant is one."""
+        return None if constant.params[0][1].number in self._numbers else CONST
+
+    def _search(self, op: Op, operands: Sequence[Op | None]) -> Sequence[Rule]:
+        names = [""]
+        for a in operands:
+            names += [NUMBER, CONST.name] if a is None else [a.name]
+        index = self._by_op[op]
+        return [rule for name in dict.fromkeys(names) for rule in index.get(name, ())]
+
+
+_indexes: dict[tuple[int, ...], RuleIndex] = {}
+
+
+def index_of(rules: Sequence[Rule]) -> RuleIndex:
+    """The index of a list of rules, made once for the same rules."""
+    key = tuple([id(rule) for rule in rules])
+    index = _indexes.get(key)
+    if index is None:
+        if len(_indexes) > 16:
+            _indexes.clear()
+        index = _indexes[key] = RuleIndex(rules)
+    return index
 
 
 @dataclass
@@ -230,19 +171,12 @@ class Rewriter:
     hits: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        # Rules by the op they match and by an op that one of its operands must have.
-        self._index: dict[str, dict[str, list[Rule]]] = {}
-        for rule in self.rules:
-            op = rule.tree.op
-            if op is None:
-                raise SymgradError(f"rule {rule.name!r} matches everything")
-            self._index.setdefault(op.name, {}).setdefault(_telling_operand(rule), []).append(rule)
-        self._settled: dict[int, Expr] = {}
+        self._index = index_of(self.rules)
         self._applying: list[str] = []
 
     def run(self, graph: Graph) -> Graph:
         """Rewrite a graph; the result is a fixpoint of the rules."""
-        self._settled, self._applying = {}, []
+        self._applying = []
         return rebuild(graph, make=self.rebuilt)
 
     def rebuilt(self, old: Expr, args: tuple[Expr, ...]) -> Expr:
@@ -253,10 +187,12 @@ class Rewriter:
 
     def make(self, table: InternTable, op: Op, args: Sequence[Expr], params: dict[str, Any]) -> Expr:
         """Build a node in its simplest form."""
-        return self._settle(fold(table, op, tuple(args), tuple(sorted(params.items()))))
+        return self._settle(fold(table, op, tuple(args), tuple(sorted(params.items())) if params else ()))
 
     def _settle(self, node: Expr) -> Expr:
-        settled = self._settled.get(node.id)
+        # A node has one simplest form: what was found for it holds as long as the table lives.
+        known = node.table.memo(self._index)
+        settled = known.get(node.id)
         if settled is not None:
             return settled
         first, trail = node, []
@@ -268,25 +204,11 @@ class Rewriter:
             node = changed
         else:
             raise _undone([r.name for r in trail if r])
-        self._settled[first.id] = self._settled[node.id] = node
+        known[first.id] = known[node.id] = node
         return node
 
-    def _candidates(self, node: Expr) -> Sequence[Rule]:
-        """Rules that may match, found by the op and the ops of its operands."""
-        index = self._index.get(node.op.name)
-        if index is None:
-            return ()
-        found: Sequence[Rule] = index.get("", ())
-        seen = ""
-        for a in node.args:
-            operand = a.op.name
-            if operand != seen and operand in index:
-                found = [*found, *index[operand]]
-            seen = operand
-        return found
-
     def _step(self, node: Expr) -> tuple[Expr | None, Rule | None]:
-        for rule in self._candidates(node):
+        for rule in self._index.candidates(node):
             bindings: Bindings = {}
             if not rule.matches(node, bindings):
                 continue
@@ -368,5 +290,5 @@ def _telling_operand(rule: Rule) -> str:
         if a.op is not None:
             return a.op.name
         if a.number is not None:
-            return CONST.name
+            return NUMBER
     return ""

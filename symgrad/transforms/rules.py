@@ -10,7 +10,8 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.op import OPS
 from ..ops.shaping import broadcast_to, inverse_permutation, reshape, starts_of, take_slice, transpose
-from .rewrite import Bindings, Rewriter, Rule, RuleClass
+from .patterns import Bindings
+from .rewrite import Rewriter, Rule, RuleClass
 from .signs import is_above_minus_infinity, is_positive
 
 EXACT, MASKED = RuleClass.EXACT, RuleClass.MASKED
@@ -265,7 +266,10 @@ def _surely_different(rw: Rewriter, node: Expr, x: Expr, y: Expr) -> Expr | None
 
 SIGN_RULES: list[Rule] = [
     *[_exact(f"{name}(x)", _reduced_scalar, "", operand="broadcast_to") for name in ("any", "all", "max", "min")],
-    _exact("not_equal(x, y)", _surely_different, "not_equal(exp(x) + 1, 0.0)", "not_equal(exp(x), 0.0)", operand="const"),
+    _exact(
+        "not_equal(x, y)", _surely_different, "not_equal(exp(x) + 1, 0.0)", "not_equal(exp(x), 0.0)",
+        operand="const",
+    ),
 ]
 
 STABLE_RULES: list[Rule] = [

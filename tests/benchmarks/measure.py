@@ -82,7 +82,9 @@ def value_and_gradient(function: Callable[..., Any], args: Sequence[Any], wrt: S
     return simplify(with_gradient(simplify(traced(function, args)), wrt))
 
 
-def stages(function: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int], to_c: bool = True) -> Stages:
+def stages(
+    function: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int], to_c: bool = True
+) -> Stages:
     """Time every stage once.
 
     A stage that makes nodes (trace, vjp) is charged for those it makes, another one for those it is given.

@@ -95,7 +95,9 @@ def network(w1: Any, w2: Any, w3: Any, x: Any, y: Any) -> Any:
 def cross_entropy(z: Any, labels: Any) -> Any:
     """Cross entropy of scores, row by row."""
     shifted = z - np.max(z, axis=1, keepdims=True)
-    return -np.mean(np.sum(labels * (shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))), axis=1))
+    return -np.mean(
+        np.sum(labels * (shifted - np.log(np.sum(np.exp(shifted), axis=1, keepdims=True))), axis=1)
+    )
 
 
 def mixture(mu: Any, sigma: Any, x: Any) -> Any:
@@ -138,7 +140,9 @@ def _functions() -> dict[str, Program]:
     n, m = rng.normal, np.abs
     return {
         "rosenbrock": Program(rosenbrock, (n(size=10),)),
-        "logistic regression": Program(logistic_regression, (n(size=4), n(size=(20, 4)), np.sign(n(size=20)))),
+        "logistic regression": Program(
+            logistic_regression, (n(size=4), n(size=(20, 4)), np.sign(n(size=20)))
+        ),
         "network": Program(network, (n(size=(4, 8)), n(size=(8, 8)), n(size=8), n(size=(20, 4)), n(size=20))),
         "cross entropy": Program(cross_entropy, (n(size=(20, 5)), np.eye(5)[rng.integers(0, 5, 20)])),
         "mixture": Program(mixture, (n(size=3), m(n(size=3)) + 0.5, n(size=50))),

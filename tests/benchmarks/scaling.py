@@ -47,7 +47,10 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
     widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
     print(f"\n{title}")
     for row in [head, ["-" * w for w in widths], *rows]:
-        cells = [cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            cell.ljust(w) if k == 0 else cell.rjust(w)
+            for k, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  " + "  ".join(cells))
 
 
@@ -104,7 +107,12 @@ def element_loops(quick: bool) -> None:
             program = make(n)
             seconds, graph = timed(lambda p=program: traced(p.function, p.args))  # type: ignore[misc]
             all_seconds, both = timed(lambda p=program: value_and_gradient(p.function, p.args, [0]))  # type: ignore[misc]
-            cells = [f"{graph.node_count}", f"{seconds * 1e3:.1f}", f"{both.node_count}", f"{all_seconds * 1e3:.1f}"]
+            cells = [
+                f"{graph.node_count}",
+                f"{seconds * 1e3:.1f}",
+                f"{both.node_count}",
+                f"{all_seconds * 1e3:.1f}",
+            ]
             rows.append([f"{n} {program.function.__name__}", *cells])
     head = ["", "ops of f", "ms to trace", "ops with gradient", "ms with gradient"]
     table("elements one by one in a loop", head, rows)
@@ -156,7 +164,13 @@ def one_shot() -> None:
         start = time.perf_counter()
         sg.grad(f)(x)
         times.append(time.perf_counter() - start)
-    rows = [["gradient of a fresh function of ten operations", f"{min(times) * 1e3:.2f}", f"{np.median(times) * 1e3:.2f}"]]
+    rows = [
+        [
+            "gradient of a fresh function of ten operations",
+            f"{min(times) * 1e3:.2f}",
+            f"{np.median(times) * 1e3:.2f}",
+        ]
+    ]
     table("ms, function made, differentiated and called once", ["", "least", "median"], rows)
 
 
@@ -175,14 +189,16 @@ def branches() -> None:
                     f(y)
 
             longest = inputs[2]
-            cells = [nanoseconds(varying) / len(inputs), nanoseconds(lambda f=f: f(longest))]  # type: ignore[misc]
+            cells = [nanoseconds(varying) / len(inputs), nanoseconds(lambda f=f, longest=longest: f(longest))]  # type: ignore[misc]
             traces = f.cache_info().traces - before.traces
         rows.append([backend, *[f"{c:.0f}" for c in cells], str(before.traces), str(traces)])
     plain = [nanoseconds(lambda: [programs.doubled(y) for y in inputs]) / len(inputs)]
     plain.append(nanoseconds(lambda: programs.doubled(inputs[2])))
     rows.append(["plain NumPy, value only", *[f"{c:.0f}" for c in plain], "", ""])
     head = ["", "varying paths", "longest path", "traces before", "traces while timed"]
-    table("ns a call: value and gradient through `while norm(y) < 1000`, 10 doubles, 0 to 11 rounds", head, rows)
+    table(
+        "ns a call: value and gradient through `while norm(y) < 1000`, 10 doubles, 0 to 11 rounds", head, rows
+    )
 
 
 def main() -> None:

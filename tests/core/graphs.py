@@ -84,7 +84,10 @@ def grad_graph(graph: Graph, wrt: Sequence[int] = (0,), simplified: bool = True)
 def derivative_graph(graph: Graph) -> Graph:
     """Derivative of a scalar function of one scalar, as the package takes it; takes the same input."""
     (found,) = gradient_of(graph.outputs[0], graph.inputs)
-    return _finished(Graph(graph.inputs, [zeros_like(graph.outputs[0]) if found is None else found], f"d{graph.name}"), True)
+    return _finished(
+        Graph(graph.inputs, [zeros_like(graph.outputs[0]) if found is None else found], f"d{graph.name}"),
+        True,
+    )
 
 
 def _finished(graph: Graph, simplified: bool) -> Graph:
@@ -131,7 +134,7 @@ def _forward_gradient(graph: Graph, k: int, args: Sequence[Any]) -> Any:
 
 
 def derivatives(function: Callable[..., Any], x: Any, order: int) -> list[float]:
-    """Value and derivatives of a scalar function up to an order, reverse over reverse; as far as the third also forward."""
+    """Value and derivatives of a scalar function up to an order, reverse over reverse; to the third also forward."""
     graph = forward = simplify(trace(function, x))
     values = [float(run(graph, x))]
     for k in range(order):
@@ -139,7 +142,9 @@ def derivatives(function: Callable[..., Any], x: Any, order: int) -> list[float]
         values.append(float(run(graph, x)))
         if k < 3:
             forward = derivative_graph(forward)
-            np.testing.assert_allclose(run(forward, x), values[-1], rtol=1e-11, atol=1e-12, err_msg="forward over forward")
+            np.testing.assert_allclose(
+                run(forward, x), values[-1], rtol=1e-11, atol=1e-12, err_msg="forward over forward"
+            )
     return values
 
 

@@ -25,7 +25,10 @@ from symgrad.errors import DtypeError, ShapeError
 
 DTYPES = [
     np.dtype(n)
-    for n in "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool".split()
+    for n in [
+        "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
+        "bool",
+    ]
 ]
 dtypes = st.sampled_from(DTYPES)
 weak_numbers = st.sampled_from([make_aval((), np.dtype(float), True), make_aval((), np.dtype(int), True)])

@@ -21,7 +21,6 @@ from symgrad.core.op import OPS
 from symgrad.transforms.simplify import simplify
 from tests.core.graphs import array_type, grad_graph, run, trace
 
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -79,7 +78,11 @@ def captured(first: int) -> tuple[Graph, list[Any]]:
     for array in (a, b) if first == 0 else (b, a):
         table.capture(array)
     ka, kb = table.capture(a), table.capture(b)
-    total = op("add", op("add", op("multiply", ka, x), op("multiply", kb, y)), op("multiply", op("multiply", ka, kb), x))
+    total = op(
+        "add",
+        op("add", op("multiply", ka, x), op("multiply", kb, y)),
+        op("multiply", op("multiply", ka, kb), x),
+    )
     return Graph([x, y], [total]), [a, b]
 
 
@@ -98,7 +101,9 @@ def test_captured_arrays_are_told_apart_by_their_uses() -> None:
 
     def graph(order: str) -> Graph:
         table = InternTable()
-        arrays = {name: table.capture(np.ones(2) * k) for k, name in enumerate("abc")} if order == "abc" else {}
+        arrays = (
+            {name: table.capture(np.ones(2) * k) for k, name in enumerate("abc")} if order == "abc" else {}
+        )
         if not arrays:
             made = {name: np.ones(2) * k for k, name in enumerate("abc")}
             for name in order:
@@ -149,7 +154,8 @@ print([(n.op.name, [a.id for a in n.args]) for n in g.nodes])
 def test_fingerprints_do_not_depend_on_the_process() -> None:
     texts = {
         subprocess.run(
-            [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}, capture_output=True,
+            [sys.executable, "-c", SCRIPT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}, capture_output=True,
             text=True, check=True,
         ).stdout
         for seed in ("1", "2")
@@ -195,7 +201,9 @@ def test_a_cycle_is_found() -> None:
         verify(Graph([x], [z]))
 
 
-@pytest.mark.parametrize("wrong", [array_type((3,)), array_type((2,), np.float32), make_aval((2,), np.dtype(float), True)])
+@pytest.mark.parametrize(
+    "wrong", [array_type((3,)), array_type((2,), np.float32), make_aval((2,), np.dtype(float), True)]
+)
 def test_a_wrong_type_is_found(wrong: Any) -> None:
     table, x, _ = well_formed()
     bad = Expr(OPS["cos"], (x,), (), wrong, table.mark(), table)
@@ -297,7 +305,7 @@ def test_an_expression_alone_is_not_pickled() -> None:
 def test_printed_graphs_name_types_and_lines() -> None:
     def f(x: Any) -> Any:
         y = np.sin(x) * 2.0
-        return y
+        return y  # noqa: RET504 - the name is what is tested
 
     text = str(trace(f, np.ones(3)))
     head, *body, last = text.splitlines()

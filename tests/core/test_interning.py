@@ -71,7 +71,9 @@ def distinct(values: list[Any]) -> bool:
 
 
 def test_numbers_that_python_holds_equal_stay_apart() -> None:
-    assert distinct([True, 1, 1.0, np.float64(1.0), np.float32(1.0), np.int64(1), np.int32(1), np.bool_(True)][:7])
+    assert distinct(
+        [True, 1, 1.0, np.float64(1.0), np.float32(1.0), np.int64(1), np.int32(1), np.bool_(True)][:7]
+    )
     assert distinct([0.0, -0.0, 0, False])
     assert distinct([np.array(1.0), np.array([1.0]), np.array([[1.0]])])
     assert distinct([np.array([0.0]), np.array([-0.0])])

@@ -28,7 +28,7 @@ class Frozen:
     inner: Any
 
 
-Pair = namedtuple("Pair", "first second")  # noqa: PYI024 - the untyped kind too
+Pair = namedtuple("Pair", "first second")
 
 TREES: list[tuple[Any, list[Any], list[str]]] = [
     (1.0, [1.0], ["p"]),

@@ -47,8 +47,11 @@ def test_loops_and_unpacking() -> None:
 
     assert evaluated(unpacked, X) == 0.5
     assert evaluated(lambda x: [v for k, v in enumerate(x[0]) if k != 1], X) == (1.0, 3.0)
-    assert evaluated(lambda x: np.stack([r * k for k, r in enumerate(x)]), X).tolist() == [[0, 0, 0], [0.5, 4, -1]]
-    np.testing.assert_array_equal(evaluated(lambda x: np.stack(list(zip(*x, strict=True))[0]), X), [1, 0.5])
+    assert evaluated(lambda x: np.stack([r * k for k, r in enumerate(x)]), X).tolist() == [
+        [0, 0, 0],
+        [0.5, 4, -1],
+    ]
+    np.testing.assert_array_equal(evaluated(lambda x: np.stack(next(zip(*x, strict=True))), X), [1, 0.5])
 
 
 def test_operators_that_python_swaps() -> None:
@@ -57,16 +60,24 @@ def test_operators_that_python_swaps() -> None:
              "%": operator.mod, "**": operator.pow}  # fmt: skip
     for function in table.values():
         for other in (2.5, 2, v, np.float64(1.5), np.float32(1.5), np.array(2.0)):
-            np.testing.assert_array_equal(evaluated(lambda x, f=function, o=other: f(x, o), v), function(v, other))
-            np.testing.assert_array_equal(evaluated(lambda x, f=function, o=other: f(o, x), v), function(other, v))
+            np.testing.assert_array_equal(
+                evaluated(lambda x, f=function, o=other: f(x, o), v), function(v, other)
+            )
+            np.testing.assert_array_equal(
+                evaluated(lambda x, f=function, o=other: f(o, x), v), function(other, v)
+            )
     assert evaluated(lambda x: divmod(x, 2.0), 7.5) == (3.0, 1.5)
     assert evaluated(lambda x: divmod(7.5, x), 2.0) == (3.0, 1.5)
 
 
 def test_arrays_in_lists_and_nested_lists() -> None:
-    np.testing.assert_array_equal(evaluated(lambda x: x + [1.0, 2.0, 3.0], X), X + [1, 2, 3])
-    np.testing.assert_array_equal(evaluated(lambda x: np.stack([x[0], [x[0, 0], 2.0, 3.0]]), X), [X[0], [1, 2, 3]])
-    np.testing.assert_array_equal(evaluated(lambda x: np.concatenate([x[0], [x[0, 0], 7.0]]), X), [1, -2, 3, 1, 7])
+    np.testing.assert_array_equal(evaluated(lambda x: x + [1.0, 2.0, 3.0], X), X + [1, 2, 3])  # noqa: RUF005 - arithmetic
+    np.testing.assert_array_equal(
+        evaluated(lambda x: np.stack([x[0], [x[0, 0], 2.0, 3.0]]), X), [X[0], [1, 2, 3]]
+    )
+    np.testing.assert_array_equal(
+        evaluated(lambda x: np.concatenate([x[0], [x[0, 0], 7.0]]), X), [1, -2, 3, 1, 7]
+    )
 
 
 def test_results_may_be_nested() -> None:

@@ -15,7 +15,16 @@ from symgrad.core.graph import Graph, verify
 from symgrad.core.op import OPS
 from symgrad.transforms.reverse import pullback
 from symgrad.transforms.simplify import simplify
-from tests.core.graphs import array_type, derivative_graph, evaluated, grad_graph, gradient, jvp_graph, run, trace
+from tests.core.graphs import (
+    array_type,
+    derivative_graph,
+    evaluated,
+    grad_graph,
+    gradient,
+    jvp_graph,
+    run,
+    trace,
+)
 
 # ------------------------------------------------------------------------------------------ counts
 
@@ -68,7 +77,12 @@ def _elements(x: Any) -> Any:
 def _everything(x: Any, a: Any) -> Any:
     s = np.std(x, axis=0)
     y = np.einsum("ij,jk->ik", x, a) / (1.0 + np.linalg.norm(a))
-    return np.max(y) + np.prod(s) + np.sum(np.clip(y, -1.0, 1.0) * np.hypot(y, 1.0)) + np.sum(np.cumsum(y, axis=1) ** 3)
+    return (
+        np.max(y)
+        + np.prod(s)
+        + np.sum(np.clip(y, -1.0, 1.0) * np.hypot(y, 1.0))
+        + np.sum(np.cumsum(y, axis=1) ** 3)
+    )
 
 
 _ROWS = np.ones((6, 3))
@@ -191,7 +205,10 @@ def test_many_reads_beside_another_use() -> None:
     (found,) = pullback([total], [table.input(total.aval)], [x])
     assert found is not None
     ones = np.ones(n)
-    assert run(Graph([x, *[i for i in _inputs(found) if i is not x]], [found]), np.arange(float(n)), ones)[7] == 14.0
+    assert (
+        run(Graph([x, *[i for i in _inputs(found) if i is not x]], [found]), np.arange(float(n)), ones)[7]
+        == 14.0
+    )
 
 
 def _inputs(out: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Derivatives of derivatives: any nesting of the two modes, kinks and masks of second order, no confusion of variables."""
+"""Derivatives of derivatives: any nesting of the modes, kinks and masks of second order, no confusion of variables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def test_derivatives_of_rising_order(name: str, function: Any, at: float, expect
 
 
 HESSIANS: list[tuple[str, Callable[[Any], Any], Any, Any]] = [
-    ("valley", lambda x: np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2), vec(2, 1), [[4402, -800], [-800, 200]]),
+    (
+        "valley", lambda x: np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2), vec(2, 1),
+        [[4402, -800], [-800, 200]],
+    ),
     ("largest, squared", lambda x: np.max(x) ** 2, vec(1, 3, 2), np.diag([0, 2, 0])),
     ("largest by smallest", lambda x: np.max(x) * np.min(x), vec(1, 3, 2), [[0, 1, 0], [1, 0, 0], [0, 0, 0]]),
     ("largest, tied, squared", lambda x: np.max(x) ** 2, vec(3, 3), [[0.5, 0.5], [0.5, 0.5]]),
@@ -91,12 +94,18 @@ HESSIANS: list[tuple[str, Callable[[Any], Any], Any, Any]] = [
     ("norm", np.linalg.norm, vec(3, 4), [[0.128, -0.096], [-0.096, 0.072]]),
     ("variance", np.var, vec(1, 5, 2), 2 / 3 * (np.eye(3) - 1 / 3)),
     ("softmax normaliser", lambda x: np.logaddexp(x[0], x[1]), vec(1, 1), [[0.25, -0.25], [-0.25, 0.25]]),
-    ("normaliser of base 2", lambda x: np.logaddexp2(x[0], x[1]), vec(1, 1), np.log(2) / 4 * np.array([[1, -1], [-1, 1]])),
+    (
+        "normaliser of base 2", lambda x: np.logaddexp2(x[0], x[1]), vec(1, 1),
+        np.log(2) / 4 * np.array([[1, -1], [-1, 1]]),
+    ),
     ("length", lambda x: np.hypot(x[0], x[1]), vec(3, 4), [[0.128, -0.096], [-0.096, 0.072]]),
     ("angle", lambda x: np.arctan2(x[0], x[1]), vec(1, 0), [[0, 1], [1, 0]]),
     ("power in both", lambda x: np.power(x[0], x[1]), vec(1, 2), [[2, 1], [1, 0]]),
     ("quadratic form", lambda x: x @ np.array([[1.0, 2.0], [0.0, 3.0]]) @ x, vec(7, 8), [[2, 2], [2, 6]]),
-    ("determinant", lambda x: np.linalg.det(np.reshape(x, (2, 2))), vec(1, 2, 3, 4), np.fliplr(np.diag([1, -1, -1, 1]))),
+    (
+        "determinant", lambda x: np.linalg.det(np.reshape(x, (2, 2))), vec(1, 2, 3, 4),
+        np.fliplr(np.diag([1, -1, -1, 1])),
+    ),
     ("log determinant", lambda x: np.linalg.slogdet(np.diag(x))[1], vec(2, 4), np.diag([-0.25, -1 / 16])),
     ("inverse", lambda x: np.linalg.inv(np.diag(x))[0, 0], vec(2, 4), np.diag([0.25, 0])),
     ("masked square root", lambda x: np.sum(np.where(x > 0, np.sqrt(x), x**2)), vec(0, 4), np.diag([2, -1 / 32])),
@@ -111,11 +120,20 @@ def test_second_derivatives(name: str, function: Any, at: Any, expected: Any) ->
     found = hessian(function, at)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
     graph = simplify(trace(function, at))
-    rows = [run(grad_graph(Graph(g.inputs, [g.outputs[0]])), at) for g in _components(grad_graph(graph), len(at))]
+    rows = [
+        run(grad_graph(Graph(g.inputs, [g.outputs[0]])), at) for g in _components(grad_graph(graph), len(at))
+    ]
     np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-13, err_msg="reverse over reverse")
-    columns = [run(jvp_graph(jvp_graph(graph)), at, a, b) for a, b in itertools.product(np.eye(len(at)), repeat=2)]
-    np.testing.assert_allclose(np.reshape(columns, np.shape(expected)), expected, rtol=1e-12, atol=1e-13,
-                               err_msg="forward over forward")
+    columns = [
+        run(jvp_graph(jvp_graph(graph)), at, a, b) for a, b in itertools.product(np.eye(len(at)), repeat=2)
+    ]
+    np.testing.assert_allclose(
+        np.reshape(columns, np.shape(expected)),
+        expected,
+        rtol=1e-12,
+        atol=1e-13,
+        err_msg="forward over forward",
+    )
 
 
 def _components(graph: Graph, n: int) -> list[Graph]:
@@ -128,13 +146,20 @@ def _components(graph: Graph, n: int) -> list[Graph]:
 
 
 def program(x: Any, y: Any) -> Any:
-    return np.sum(np.tanh(x @ y) * np.exp(-np.square(x[:, 0])) + np.maximum(x, 0.1).sum(axis=1) / (1 + y[0] ** 2))
+    return np.sum(
+        np.tanh(x @ y) * np.exp(-np.square(x[:, 0])) + np.maximum(x, 0.1).sum(axis=1) / (1 + y[0] ** 2)
+    )
 
 
 def test_all_nestings_agree() -> None:
     """d²f along u and v by the four ways in which two derivatives can be nested."""
     rng = np.random.default_rng(5)
-    x, y, u, v = rng.uniform(-1, 1, (3, 2)), rng.uniform(-1, 1, 2), rng.uniform(-1, 1, (3, 2)), rng.uniform(-1, 1, 2)
+    x, y, u, v = (
+        rng.uniform(-1, 1, (3, 2)),
+        rng.uniform(-1, 1, 2),
+        rng.uniform(-1, 1, (3, 2)),
+        rng.uniform(-1, 1, 2),
+    )
     graph = trace(program, x, y)
     one = np.float64(1.0)
     forward_forward = run(jvp_graph(jvp_graph(graph, [0]), [1]), x, y, u, v)
@@ -142,7 +167,9 @@ def test_all_nestings_agree() -> None:
     forward_reverse = np.sum(u * run(jvp_graph(reverse, [1]), x, y, one, v))
     reverse_forward = np.sum(v * run(vjp_graph(jvp_graph(graph, [0]), [1]), x, y, u, one))
     reverse_reverse = np.sum(v * run(vjp_graph(reverse, [1]), x, y, one, u))
-    np.testing.assert_allclose([forward_reverse, reverse_forward, reverse_reverse], forward_forward, rtol=1e-13)
+    np.testing.assert_allclose(
+        [forward_reverse, reverse_forward, reverse_reverse], forward_forward, rtol=1e-13
+    )
 
 
 def test_reverse_is_linear_in_its_cotangent() -> None:
@@ -188,7 +215,9 @@ def test_the_order_of_differentiation_does_not_matter() -> None:
 
 
 def test_masks_hold_at_every_order() -> None:
-    for order, value in enumerate(derivatives(lambda x: np.where(x > 0, np.log(x) * np.sqrt(x), np.sin(x)), 0.0, 5)):
+    for order, value in enumerate(
+        derivatives(lambda x: np.where(x > 0, np.log(x) * np.sqrt(x), np.sin(x)), 0.0, 5)
+    ):
         assert value == [0, 1, 0, -1, 0, 1][order]
 
 
@@ -248,7 +277,9 @@ def test_what_does_not_reach_the_output_has_no_gradient() -> None:
 
 
 def test_integers_and_bools_have_no_tangent_space() -> None:
-    found = structural(lambda x, i, b: np.where(b, x * i, x), vec(1, 2), np.array([3, 4]), np.array([True, False]))
+    found = structural(
+        lambda x, i, b: np.where(b, x * i, x), vec(1, 2), np.array([3, 4]), np.array([True, False])
+    )
     assert found[0] is not None
     assert found[1] is None
     assert found[2] is None
@@ -256,7 +287,9 @@ def test_integers_and_bools_have_no_tangent_space() -> None:
 
 def test_zeros_never_become_arrays() -> None:
     """Structural zeros leave no trace in the graph: no constant 0, no multiplication by one."""
-    graph = trace(lambda x, y: np.sum(np.sin(x) + np.floor(y) * 2 + np.where(y > 0, x, 3.0)), vec(1, 2), vec(1, 2))
+    graph = trace(
+        lambda x, y: np.sum(np.sin(x) + np.floor(y) * 2 + np.where(y > 0, x, 3.0)), vec(1, 2), vec(1, 2)
+    )
     found = grad_graph(graph, [0])
     assert {n.op.name for n in found.nodes} == {"input", "const", "cos", "keep", "greater", "add"}
     (value,) = [n for n in found.nodes if n.op.name == "keep"]
@@ -294,4 +327,6 @@ def test_dtypes_of_gradients_are_those_of_arguments() -> None:
     small = trace(lambda a: np.sum(np.log2(a) * 0.5 + a / 3 + np.maximum(a, 0.25 * a)) / 2, half)
     found = grad_graph(small)
     assert all(n.dtype != np.float64 for n in found.nodes)
-    np.testing.assert_allclose(run(found, np.array([2, 8], np.float32)), (0.5 / np.log(2) / np.array([2, 8]) + 4 / 3) / 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        run(found, np.array([2, 8], np.float32)), (0.5 / np.log(2) / np.array([2, 8]) + 4 / 3) / 2, rtol=1e-6
+    )

@@ -73,7 +73,9 @@ KINKED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 smooth_steps = st.lists(
-    st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=8
+    st.tuples(st.sampled_from([*UNARY, *BINARY]), st.integers(0, 7), st.integers(0, 7)),
+    min_size=1,
+    max_size=8,
 )
 all_steps = st.lists(
     st.tuples(st.sampled_from([*UNARY, *BINARY, *KINKED]), st.integers(0, 7), st.integers(0, 7)),
