@@ -56,7 +56,7 @@ def helpers_for(texts: list[str]) -> str:
 def _helper(name: str) -> _Helper | None:
     """The helper of that name, None for names that are none: those of the code itself."""
     number = re.search(r"_([iu](?:64|32|16|8))$", name)
-    families = [("c_convert.h.j2", ""),
+    families = [("c_convert.h.j2", ""), ("c_lapack.h.j2", ""),
                 *(("c_real.h.j2", f) for f in _REALS), *(("c_lines.h.j2", f) for f in _REALS),
                 *(("c_matrix.h.j2", f) for f in _REALS)]  # fmt: skip
     if number is not None:
@@ -89,4 +89,4 @@ def _family(template: str, variant: str) -> dict[str, _Helper]:
     return found
 
 
-_ORDER: Final = ("c_convert.h.j2", "c_integer.h.j2", "c_lines.h.j2", "c_matrix.h.j2", "c_real.h.j2")
+_ORDER: Final = ("c_convert.h.j2", "c_integer.h.j2", "c_lapack.h.j2", "c_lines.h.j2", "c_matrix.h.j2", "c_real.h.j2")

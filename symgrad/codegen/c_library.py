@@ -6,20 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..core.op import Op
 from ..errors import UnsupportedOperationError
-from ..lowering import affine
 from ..lowering.memory import aligned
-from ..lowering.program import Call, Index
-from ..ops.c_types import short
+from ..lowering.program import Call
 from ..ops.contraction import matmul
-from ..ops.linalg import cholesky, cofactor, det, det_sign, inv, logabsdet, solve, solve_triangular
 from ..ops.reduction import argmax, argmin, argsort, cumprod, cumsum, linear_scan
-from . import c_text
+from . import c_linalg
 from .blas import BlasTable, blas_table
+from .c_batches import Lines, batched, names_of, suffix
 from .c_values import Context
-
-Lines = list[str]
 
 #: Multiplications from which on a BLAS routine is faster than a loop, for two matrices and for one.
 GEMM_FROM: Final = 512
@@ -78,22 +73,10 @@ def prelude(libraries: Sequence[Library]) -> str:
     return table.c_prelude(sorted(routines)) + "\n"
 
 
-def _suffix(call: Call) -> str:
-    """The suffix of helpers for the dtype of the first operand."""
-    dtype = call.node.args[0].dtype
-    if dtype.kind == "f":
-        return "f" if dtype.itemsize == 4 else ""
-    return "_u8" if dtype.kind == "b" else f"_{short(dtype)}"
-
-
 def _lines_of(call: Call) -> str:
     """How many lines along the axis there are, how long and how far apart."""
     shape, axis = call.node.args[0].shape, call.node.param("axis")
     return f"{math.prod(shape[:axis])}, {shape[axis]}, {math.prod(shape[axis + 1 :])}"
-
-
-def _names(call: Call, context: Context) -> list[str]:
-    return [context.memory(b) for b in (*call.operands, call.out)]
 
 
 # ------------------------------------------------------------------------------------------ lines
@@ -101,17 +84,17 @@ def _names(call: Call, context: Context) -> list[str]:
 
 def _running(function: str, *flags: str) -> Callable[[Library, Call, Context], Lines]:
     def write(library: Library, call: Call, context: Context) -> Lines:
-        memory = ", ".join(_names(call, context))
+        memory = ", ".join(names_of(call, context))
         chosen = "".join(f", {int(call.node.param(flag))}" for flag in flags)
-        return [f"{function}{_suffix(call)}({memory}, {_lines_of(call)}{chosen});"]
+        return [f"{function}{suffix(call)}({memory}, {_lines_of(call)}{chosen});"]
 
     return write
 
 
 def _extreme(largest: int) -> Callable[[Library, Call, Context], Lines]:
     def write(library: Library, call: Call, context: Context) -> Lines:
-        memory = ", ".join(_names(call, context))
-        return [f"sg_arg_extreme{_suffix(call)}({memory}, {_lines_of(call)}, {largest});"]
+        memory = ", ".join(names_of(call, context))
+        return [f"sg_arg_extreme{suffix(call)}({memory}, {_lines_of(call)}, {largest});"]
 
     return write
 
@@ -119,36 +102,8 @@ def _extreme(largest: int) -> Callable[[Library, Call, Context], Lines]:
 def _argsort(library: Library, call: Call, context: Context) -> Lines:
     n = call.node.args[0].shape[call.node.param("axis")]
     (scratch,) = library.reserve(context, 16 * n)
-    memory = ", ".join(_names(call, context))
-    return [f"sg_argsort{_suffix(call)}({memory}, {_lines_of(call)}, (int64_t *){scratch});"]
-
-
-# ------------------------------------------------------------------------------------------ batches
-
-
-def _batched(call: Call, context: Context, core: list[int], body: Callable[[list[str]], Lines]) -> Lines:
-    """Loops over the leading axes, broadcast; ``core`` is how many last axes operands and result keep."""
-    shapes = [a.shape for a in call.node.args]
-    names = _names(call, context)
-    rank = call.node.ndim - core[-1]
-    batch = call.node.shape[:rank]
-    loops: list[Index] = [(0, ((d, 1),)) if n > 1 else affine.ZERO for d, n in enumerate(batch)]
-    addresses = []
-    for name, shape, kept in zip(names, [*shapes, call.node.shape], core, strict=True):
-        lead = shape[: len(shape) - kept]
-        where = affine.broadcast_map(tuple(loops), lead, batch)
-        step = math.prod(shape[len(shape) - kept :])
-        at = affine.scaled(affine.position(where, lead), step)
-        addresses.append(name if at == affine.ZERO else f"{name} + {c_text.position(at)}")
-    lines: Lines = []
-    depth = 0
-    for d, n in enumerate(batch):
-        if n > 1:
-            i = c_text.loop_name(d)
-            lines.append(f"{'    ' * depth}for (long {i} = 0; {i} < {n}; ++{i}) {{")
-            depth += 1
-    lines += ["    " * depth + text for text in body(addresses)]
-    return [*lines, *["    " * k + "}" for k in range(depth - 1, -1, -1)]]
+    memory = ", ".join(names_of(call, context))
+    return [f"sg_argsort{suffix(call)}({memory}, {_lines_of(call)}, (int64_t *){scratch});"]
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -162,9 +117,9 @@ def _matmul(library: Library, call: Call, context: Context) -> Lines:
     if len(a) == 1 or len(b) == 1:
         m, k = (1, a[0]) if len(a) == 1 else a
         n = 1 if len(b) == 1 else b[1]
-        return _product(library, call, context, _names(call, context), m, k, n)
+        return _product(library, call, context, names_of(call, context), m, k, n)
     m, k, n = a[-2], a[-1], b[-1]
-    return _batched(call, context, [2, 2, 2], lambda at: _product(library, call, context, at, m, k, n))
+    return batched(call, context, [2, 2, 2], lambda at: _product(library, call, context, at, m, k, n))
 
 
 def _product(library: Library, call: Call, context: Context, at: list[str], m: int, k: int, n: int) -> Lines:
@@ -182,7 +137,7 @@ def _product(library: Library, call: Call, context: Context, at: list[str], m: i
         library.routines.add(f"{letter}gemv")
         context.uses.add("in")
         return [_matrix_vector(library, letter, at, (m, k, n), trans_a, trans_b)]
-    return [f"sg_matmul{_suffix(call)}({a}, {trans_a}, {b}, {trans_b}, {c}, {m}, {k}, {n});"]
+    return [f"sg_matmul{suffix(call)}({a}, {trans_a}, {b}, {trans_b}, {c}, {m}, {k}, {n});"]
 
 
 def _matrix_vector(
@@ -201,88 +156,6 @@ def _matrix_vector(
     return f"sg_{letter}gemv(in[{library.table_position}], {operands}, 1, 0, {c}, 1);"
 
 
-# ------------------------------------------------------------------------------------------ linear algebra
-
-
-def _factor_scratch(library: Library, call: Call, context: Context, matrices: int, pivots: int) -> list[str]:
-    """Scratch for copies of the matrix and for permutations."""
-    a = call.node.args[0]
-    n, size = a.shape[-1], a.dtype.itemsize
-    kind = c_text.storage_type(a.dtype)
-    parts = library.reserve(context, *[n * n * size] * matrices, *[8 * n] * pivots)
-    return [f"({kind if k < matrices else 'int64_t'} *){part}" for k, part in enumerate(parts)]
-
-
-def _solve(library: Library, call: Call, context: Context) -> Lines:
-    n, m = call.node.shape[-2:]
-    lu, row = _factor_scratch(library, call, context, 1, 1)
-    context.uses.add("fail")
-    f = _suffix(call)
-    return _batched(
-        call, context, [2, 2, 2],
-        lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, {at[1]}, {at[2]}, {lu}, {row}, {n}, {m});"]
-    )
-
-
-def _inv(library: Library, call: Call, context: Context) -> Lines:
-    n = call.node.shape[-1]
-    lu, row = _factor_scratch(library, call, context, 1, 1)
-    context.uses.add("fail")
-    f = _suffix(call)
-    return _batched(
-        call, context, [2, 2],
-        lambda at: [f"sg_fail |= sg_solve{f}({at[0]}, NULL, {at[1]}, {lu}, {row}, {n}, {n});"]
-    )
-
-
-def _solve_triangular(library: Library, call: Call, context: Context) -> Lines:
-    node = call.node
-    n, m = node.shape[-2:]
-    context.uses.add("fail")
-    flags = f"{int(node.param('lower'))}, {int(node.param('trans'))}"
-    f = _suffix(call)
-    return _batched(
-        call, context, [2, 2, 2],
-        lambda at: [f"sg_fail |= sg_solve_triangular{f}({at[0]}, {at[1]}, {at[2]}, {n}, {m}, {flags});"],
-    )  # fmt: skip
-
-
-def _determinant(what: Op) -> Callable[[Library, Call, Context], Lines]:
-    def write(library: Library, call: Call, context: Context) -> Lines:
-        n = call.node.args[0].shape[-1]
-        lu, row = _factor_scratch(library, call, context, 1, 1)
-        f = _suffix(call)
-
-        def body(at: list[str]) -> Lines:
-            target = f"{at[1]}" if " + " not in at[1] else f"({at[1]})"
-            called = f"sg_determinant{f}({at[0]}, {lu}, {row}, {n}, {at[1]}, {int(what is logabsdet)})"
-            if what is not det_sign:
-                return [f"{called};"]
-            # The value lands where the sign belongs and is overwritten; NaN has no sign and stays.
-            return [f"{{ const int sign = {called}; if (*{target} == *{target}) *{target} = sign; }}"]
-
-        return _batched(call, context, [2, 0], body)
-
-    return write
-
-
-def _cholesky(library: Library, call: Call, context: Context) -> Lines:
-    n = call.node.shape[-1]
-    context.uses.add("fail")
-    f = _suffix(call)
-    return _batched(call, context, [2, 2], lambda at: [f"sg_fail |= sg_cholesky{f}({at[0]}, {at[1]}, {n});"])
-
-
-def _cofactor(library: Library, call: Call, context: Context) -> Lines:
-    n = call.node.shape[-1]
-    lu, adjugate, row, column = _factor_scratch(library, call, context, 2, 2)
-    f = _suffix(call)
-    return _batched(
-        call, context, [2, 2],
-        lambda at: [f"sg_cofactor{f}({at[0]}, {at[1]}, {lu}, {adjugate}, {row}, {column}, {n});"],
-    )  # fmt: skip
-
-
 WRITERS: Final[dict[Any, Callable[[Library, Call, Context], Lines]]] = {
     cumsum: _running("sg_cumsum", "reverse"),
     cumprod: _running("sg_cumprod", "reverse", "exclusive"),
@@ -291,12 +164,5 @@ WRITERS: Final[dict[Any, Callable[[Library, Call, Context], Lines]]] = {
     argmin: _extreme(0),
     argsort: _argsort,
     matmul: _matmul,
-    solve: _solve,
-    inv: _inv,
-    solve_triangular: _solve_triangular,
-    det: _determinant(det),
-    logabsdet: _determinant(logabsdet),
-    det_sign: _determinant(det_sign),
-    cholesky: _cholesky,
-    cofactor: _cofactor,
+    **c_linalg.WRITERS,
 }

@@ -350,3 +350,33 @@ def test_a_negative_power_of_an_integer_is_reported() -> None:
     kernel = Kernel(graph_of(lambda a, b: OPS["power"](a, b), np.array([2]), np.array([2])))
     assert kernel(np.array([3]), np.array([4]))[0].tolist() == [81]
     assert kernel.run(np.array([3]), np.array([-1]))[0] != 0
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_linear_algebra_of_small_and_large_matrices(n: int) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1, 1, (n, n)) + n * np.eye(n)
+    a[:2] = a[1::-1]  # a permutation, so that the sign matters
+    b = rng.uniform(-1, 1, (n, 7))
+    positive = a @ a.T
+    ops = OPS
+
+    def make(x: Expr, y: Expr, p: Expr) -> list[Expr]:
+        triangular = [
+            ops["solve_triangular"](x, y, lower=lower, trans=trans)
+            for lower in (True, False)
+            for trans in (True, False)
+        ]
+        single = [ops[name](x) for name in ("inv", "logabsdet", "det_sign")]
+        return [solve(x, y), *single, cholesky(p), ops["cofactor"](x * (1.0 / n)), *triangular]
+
+    graph = graph_of(make, a, b, positive)
+    for got, want in zip(Kernel(graph)(a, b, positive), reference(graph, [a, b, positive]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12 * np.max(np.abs(want)))
+
+
+def test_large_singular_matrices_are_reported() -> None:
+    for op in (inv, cholesky, lambda a: solve(a, a)):
+        kernel = Kernel(graph_of(op, np.eye(60)))
+        assert kernel.run(np.eye(60))[0] == 0
+        assert kernel.run(np.diag(np.arange(60.0)))[0] != 0
