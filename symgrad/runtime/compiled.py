@@ -19,6 +19,7 @@ from ..tracing.namespace import bound
 from ..tracing.trace import active_table
 from ..tracing.tracer import Tracer
 from .entry import Entry, input_spec
+from .report import PathTable, path_table
 from .settings import Backend, check_backend, current
 from .specs import InputSpec
 from .titles import Titles, numbered, plain_name
@@ -294,6 +295,45 @@ class Compiled:
         graph = self.graph(*args, **kwargs)
         made: Formula = formula_room.make_formula(graph, self.titles(args, len(graph.outputs)))
         return made
+
+    def paths(self, *args: Any, **kwargs: Any) -> PathTable:
+        """The known paths through the branches of the function.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Example arguments; without them, of the signature traced last.
+
+        Returns
+        -------
+        PathTable
+            One row a path: decisions with their source lines and outcomes, hits, operations.
+
+        Examples
+        --------
+        >>> import symgrad as sg
+        >>> g = sg.grad(lambda x: x**2 if x > 0 else -x)
+        >>> [g(2.0), g(-1.0), g(3.0)], [row.hits for row in g.paths()]
+        ([4.0, -1.0, 6.0], [2, 1])
+        """
+        entry = self._chosen(args, kwargs)
+        return path_table(entry.tree.leaves, entry.hits())
+
+    def explain(self) -> str:
+        """Why the function was traced last, in words.
+
+        Examples
+        --------
+        >>> import symgrad as sg
+        >>> f = sg.compile(lambda x: x + 1.0)
+        >>> f(1.0)
+        2.0
+        >>> print(f.explain())
+        traced 1 time: first call with arguments of this structure, these shapes and dtypes
+        """
+        entry = self._chosen((), {})
+        traces = self.cache_info().traces
+        return f"traced {traces} time{'s' if traces != 1 else ''}: {entry.reason}"
 
     def cache_info(self) -> CacheInfo:
         """How often the function was traced, and how many kernels it has."""
