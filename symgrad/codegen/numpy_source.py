@@ -16,7 +16,7 @@ import numpy as np
 from ..core.expr import CAPTURE, CONST, INPUT, Expr
 from ..core.graph import Graph, label
 from ..core.paths import Guard, Leaf, Outcome, PathTree, Placement, Vertex, single_path
-from ..ops.arithmetic import floor_divide, negative, remainder
+from ..ops.arithmetic import negative
 from ..ops.evaluate import NAMESPACE
 from ..ops.shaping import reshape, take_slice
 from .render import render
@@ -28,7 +28,6 @@ BUFFER_BYTES = 1 << 16
 """Arrays of this size and more are computed into buffers that are no longer needed."""
 
 _ATOM = 100
-_ROUNDED = (floor_divide, remainder)
 _CALLS = tuple(f"{module}." for module in NAMESPACE)
 _counter = itertools.count(1)
 
@@ -303,8 +302,8 @@ class _Writer:
             or precedence == _ATOM
             or (precedence == outer and place == 0 and outer in (50, 60))
         )
-        if outer == negative.precedence and node.op in _ROUNDED:
-            # A sign binds tighter than // and %, which are not odd as products are.
+        if outer == negative.precedence and precedence <= 60 and ("//" in text or "%" in text):
+            # A sign binds tighter than a product, which does no harm; but // and % are not odd as products are.
             tight = False
         return text if tight else f"({text})"
 

@@ -63,7 +63,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
 KINKED: dict[str, Callable[[Any, Any], Any]] = {
     "maximum": np.maximum,
     "minimum": np.minimum,
-    "where": lambda a, b: np.where(a > b, a * b, np.sqrt(np.abs(b))),
+    "where": lambda a, b: np.where(a > b, a * b, np.sqrt(0.1 + np.abs(b))),
     "clip": lambda a, b: np.clip(a, -0.5, b),
     "largest": lambda a, b: a - np.max(b, axis=1, keepdims=True),
     "absolute": lambda a, b: np.abs(a) * np.sign(b),

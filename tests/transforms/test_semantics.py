@@ -55,6 +55,7 @@ KINKS: list[Row] = [
      (vec(0, 1, 1, 1, 0), vec(1, 0, 0, 0, 0), vec(0, 0, 0, 0, 1))),
     ("clip, bounds crossed", np.clip, (vec(0.5), vec(2.0), vec(1.0)), (vec(0), vec(0), vec(1))),
     ("remainder", lambda x, y: x % y, (vec(5.5, -1.5, 4.0), vec(2, 2, 2)), (vec(1, 1, 1), vec(-2, 1, -2))),
+    ("remainder by a size", lambda x, y: y % (1.0 + np.abs(x)), (vec(-0.5, 2), vec(4, 5)), (vec(2, -1), vec(1, 1))),
     ("fmod", np.fmod, (vec(5.5, -5.5), vec(2, 2)), (vec(1, 1), vec(-2, 2))),
     ("fmod, quotient that rounds up", np.fmod, (vec(2.52), vec(0.07)), (vec(1), vec(-35))),
     ("copysign", np.copysign, (vec(-2, 2, 3), vec(1, -1, -0.0)), (vec(-1, -1, -1), vec(0, 0, 0))),
