@@ -126,7 +126,8 @@ def written(writes: Sequence[Any], results: Sequence[Any], leaves: Sequence[Any]
 def _refuse_overlaps(writes: Sequence[Any], leaves: Sequence[Any]) -> None:
     for target in writes:
         array = leaves[target] if isinstance(target, int) else target
-        others = [x for k, x in enumerate(leaves) if k != target and isinstance(x, np.ndarray)]
+        own = target if isinstance(target, int) else -1
+        others = [x for k, x in enumerate(leaves) if k != own and isinstance(x, np.ndarray)]
         others += [t for t in writes if not isinstance(t, int) and t is not target]
         if any(overlap(array, other) for other in others):
             raise TraceError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import inspect
 import types
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ _UNTOUCHED = frozenset({
 def proxy_of(instance: Any, space: Space) -> Any:
     """A stand-in that is an instance of a subclass; the object itself where that cannot be."""
     cls = type(instance)
+    if type(cls) not in (type, abc.ABCMeta):
+        # Enumerations and the like make something of their classes.
+        return instance
     try:
         sub = type(cls.__name__, (cls,), _members(cls, instance, space))
         return object.__new__(sub)

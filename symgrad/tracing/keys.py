@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..core.expr import Expr
+from .folding import folded
 
 
 def static_key(key: Any, ask: Callable[[Expr], int], ask_mask: Callable[[Expr], Any] | None = None) -> Any:
     """A key with traced constants turned into integers; ends of slices, and masks, are asked for."""
     if isinstance(key, tuple):
         return tuple([static_key(k, ask, ask_mask) for k in key])
+    if isinstance(key, Expr):
+        key = folded(key)
     if ask_mask is not None and isinstance(key, Expr) and key.dtype.kind == "b" and key.shape:
         return ask_mask(key)
     if isinstance(key, Expr) and key.value is not None:

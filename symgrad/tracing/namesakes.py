@@ -61,6 +61,10 @@ class NumberType:
     def __subclasscheck__(self, cls: Any) -> bool:
         return issubclass(real_type(cls), self.real_type)
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """As a base class it is the type that it stands for."""
+        return (self.real_type,)
+
     def __eq__(self, other: object) -> bool:
         return other is self or other == self.real_type
 

@@ -106,6 +106,10 @@ def trace_path(
             trace.space.close(name)
     written = [*enumerate(tracers), *trace.captured.values()]
     writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
+    if trace.alias:
+        # What an inner derivative wrote, or let out, is over its own variables.
+        outputs = [trace.resolve(e) for e in outputs]
+        writes = [(target, trace.resolve(e)) for target, e in writes]
     return Traced(outputs, structure, trace.guards, writes, trace)
 
 

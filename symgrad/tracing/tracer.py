@@ -21,6 +21,7 @@ from .state import active_trace
 from .storage import (
     ELEMENTWISE,
     FEW,
+    VIEW_OPS,
     Memory,
     Step,
     follow,
@@ -53,7 +54,8 @@ def unwrap(value: Any) -> Any:
 def wrap(value: Any) -> Any:
     """Replace expressions by tracers in nested tuples and lists."""
     if isinstance(value, Expr):
-        if value.id in value.table.known:
+        # A view stays the expression that tells how it was cut; it is computed where it is used.
+        if value.id in value.table.known and (value.op not in VIEW_OPS or not value.aval.shape):
             value = folded(value)
         return (ArrayTracer if value.aval.shape else Tracer)(value)
     if isinstance(value, list):
