@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..core.expr import Expr
 from .folding import folded
 
@@ -31,14 +29,11 @@ def _bound(value: Any, ask: Callable[[Expr], int]) -> Any:
     return ask(value) if isinstance(value, Expr) else value
 
 
-def is_position(key: Any, ndim: int) -> bool:
-    """True for a key that picks a single element."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return len(parts) == ndim and all(
-        isinstance(p, (int, np.integer)) and not isinstance(p, bool) for p in parts
-    )
+def as_parts(key: Any) -> tuple[Any, ...]:
+    """A key as a tuple of what it says about each axis."""
+    return key if isinstance(key, tuple) else (key,)
 
 
 def has_expr(key: Any) -> bool:
     """True for a key that holds traced values."""
-    return any(isinstance(p, Expr) for p in (key if isinstance(key, tuple) else (key,)))
+    return any(isinstance(p, Expr) for p in as_parts(key))

@@ -1,35 +1,39 @@
 """What traced arrays are made of: memory that can be written to, shared by an array and its views.
 
-In-place code is turned into expressions as it runs. A base array holds its current expression, or, while it
-is written element by element, one expression for each element: then n writes and reads in a loop cost O(n),
-and the derivative sees plain scalar code. A view knows how it was cut from its base, so that a write through
-it reaches the base and every other view.
+In-place code is turned into expressions as it runs. Memory is a row of pieces: stretches of expressions that
+were written there, single elements among them. Then n writes and reads in a loop cost O(n), and derivatives
+see plain code. A view knows how it was cut from its base, so that a write through it reaches the base and
+every other view.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from bisect import bisect_left, bisect_right
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.aval import Aval
 from ..core.expr import Expr
-from ..core.op import Op
-from ..errors import ShapeError
-from ..ops.comparison import equal
-from ..ops.define import FUNCTIONS, cast
-from ..ops.indexing import getitem, wrapped
-from ..ops.selection import where
-from ..ops.shaping import broadcast_to, inverse_permutation, reshape, take_slice, transpose
+from ..ops.define import FUNCTIONS
+from ..ops.indexing import getitem
+from ..ops.shaping import broadcast_to, reshape, take_slice
+from .replacing import fitted, put_back
+from .views import GRID_LIMIT, Steps, cut, follow, grid, run_start, steps_between
 
-ELEMENTWISE = 1 << 14
-"""Arrays up to this size are kept element by element while single elements are written."""
+FEW = 8
+"""So many elements that do not lie side by side are written one by one."""
 
-FEW = 64
-"""Writes of up to this many elements to an array kept element by element leave it so."""
 
-Step = tuple[Op, dict[str, Any]]
-VIEW_OPS = (reshape, transpose, take_slice)
+class Piece(NamedTuple):
+    """A stretch of memory: ``size`` elements of ``source`` from its element ``offset`` on, in C order.
+
+    A single element that was written is a source without axes.
+    """
+
+    source: Expr
+    offset: int
+    size: int
 
 
 class Memory:
@@ -43,298 +47,281 @@ class Memory:
         Counts writes; views compare it to know whether what they read is out of date.
     """
 
-    __slots__ = ("_elements", "_expr", "aval", "version")
+    __slots__ = ("_expr", "_known", "_pieces", "_starts", "_template", "aval", "version")
 
     def __init__(self, expr: Expr) -> None:
-        self._expr: Expr | None = expr
-        self._elements: np.ndarray[Any, Any] | None = None
         self.aval: Aval = expr.aval
         self.version = 0
+        self._template: Expr | None = None
+        self._begin(expr)
+
+    def _begin(self, expr: Expr) -> None:
+        self._expr: Expr | None = expr
+        self._starts = [0]
+        self._pieces = [Piece(expr, 0, self.aval.size)]
+        self._known: dict[int, Expr] = {}
+
+    @property
+    def divided(self) -> bool:
+        """Whether parts can be read without looking at the whole."""
+        return bool(self._known) or len(self._pieces) > 1
 
     @property
     def expr(self) -> Expr:
         """The contents as one expression."""
         if self._expr is None:
-            assert self._elements is not None
-            self._expr = joined(self._elements, self.aval)
-        return self._expr
+            made = _joined(self._pieces, self.aval)
+            # Single elements stay known: reading one does not go through the array it was put into.
+            known = self._known
+            for start, piece in zip(self._starts, self._pieces, strict=True):
+                if piece.size == 1 and not piece.source.shape:
+                    known[start] = piece.source
+            self._begin(made)
+            self._known = known
+        return self._expr  # type: ignore[return-value]
 
-    def elements(self) -> np.ndarray[Any, Any]:
-        """The contents as an object array of scalar expressions."""
-        if self._elements is None:
-            self._elements = scattered(self.expr)
-        return self._elements
+    # ---------------------------------------------------------------- places
 
-    @property
-    def is_elementwise(self) -> bool:
-        """True while the array is kept element by element."""
-        return self._elements is not None
+    def positions(self, steps: Steps) -> np.ndarray[Any, Any] | None:
+        """Where in memory the elements of a view lie; None for arrays too large for that."""
+        return None if self.aval.size > GRID_LIMIT else cut(grid(self.aval.shape), steps)
 
-    def write(self, expr: Expr) -> None:
-        """Replace the contents."""
-        self._expr, self._elements = expr, None
+    def view(self, steps: Steps, key: Any) -> tuple[Expr, Steps] | None:
+        """A stand-in for the view ``key`` of a view, and how it is cut; None if it would be a copy."""
+        if self._template is None:
+            table = self._pieces[0].source.table
+            self._template = table.input(self.aval)
+        made = getitem(follow(self._template, steps), key)
+        found = steps_between(self._template, made)
+        return None if found is None else (made, found)
+
+    # ---------------------------------------------------------------- reading
+
+    def element(self, position: int) -> Expr:
+        """One element as a scalar expression."""
+        found = self._known.get(position)
+        if found is None:
+            k = bisect_right(self._starts, position) - 1
+            piece = self._pieces[k]
+            found = _element(piece.source, piece.offset + position - self._starts[k])
+            self._known[position] = found
+        return found
+
+    def part(self, steps: Steps, like: Expr) -> Expr:
+        """The contents of a view."""
+        if self.divided and like.aval.size:
+            positions = self.positions(steps)
+            found = None if positions is None else self.gathered(positions)
+            if found is not None:
+                return found
+        return follow(self.expr, steps)
+
+    def gathered(self, positions: np.ndarray[Any, Any]) -> Expr | None:
+        """Elements that lie side by side, or few elements; None if the whole array is needed for them."""
+        start = run_start(positions)
+        if start is not None:
+            if self._expr is not None and positions.size == self.aval.size:
+                return _shaped(self._expr, positions.shape)
+            return _shaped(self._stretch(start, positions.size), positions.shape)
+        if 0 < positions.size <= FEW:
+            return _shaped(_line(self._singles(positions)), positions.shape)
+        return None
+
+    def _singles(self, positions: np.ndarray[Any, Any]) -> list[Piece]:
+        return [Piece(self.element(p), 0, 1) for p in positions.ravel().tolist()]
+
+    def _stretch(self, start: int, size: int) -> Expr:
+        end = start + size
+        pieces = []
+        for k in range(bisect_right(self._starts, start) - 1, bisect_left(self._starts, end)):
+            piece, first = self._pieces[k], self._starts[k]
+            left, right = max(start, first), min(end, first + piece.size)
+            if right - left == 1:
+                pieces.append(Piece(self.element(left), 0, 1))
+            else:
+                pieces.append(Piece(piece.source, piece.offset + left - first, right - left))
+        return _line(pieces)
+
+    # ---------------------------------------------------------------- writing
+
+    def write(self, steps: Steps, new: Expr) -> None:
+        """Replace the contents of a view."""
+        if steps:
+            positions = self.positions(steps)
+            if positions is not None and self.assign(positions, new):
+                return
+            new = put_back(self.expr, steps, new)
+        self._begin(new)
         self.version += 1
 
-    def touched(self) -> None:
-        """Elements were replaced."""
+    def assign(self, positions: np.ndarray[Any, Any], new: Expr) -> bool:
+        """Write elements that lie side by side, or few; False if the whole array is to be replaced.
+
+        Raises
+        ------
+        ShapeError
+            If the new value does not fit the selection.
+        """
+        size = positions.size
+        new = fitted(new, positions.shape)
+        start = run_start(positions)
+        if start is not None:
+            if size == 1:
+                self._put(start, _element(new, 0) if new.shape else new, 0, 1)
+            else:
+                self._put(start, broadcast_to(new, shape=positions.shape), 0, size)
+            return True
+        if size > FEW:
+            return False
+        source = broadcast_to(new, shape=positions.shape) if new.shape else new
+        for k, p in enumerate(positions.ravel().tolist()):
+            self._put(p, _element(source, k), 0, 1)
+        if not size:
+            self.version += 1
+        return True
+
+    def _put(self, start: int, source: Expr, offset: int, size: int) -> None:
+        starts, pieces = self._starts, self._pieces
+        end = start + size
+        i = bisect_right(starts, start) - 1
+        j = bisect_left(starts, end)
+        first, last = pieces[i], pieces[j - 1]
+        first_start, last_start = starts[i], starts[j - 1]
+        new_starts, new_pieces = [start], [Piece(source, offset, size)]
+        if first_start < start:
+            new_starts.insert(0, first_start)
+            new_pieces.insert(0, Piece(first.source, first.offset, start - first_start))
+        rest = last_start + last.size - end
+        if rest > 0:
+            new_starts.append(end)
+            new_pieces.append(Piece(last.source, last.offset + end - last_start, rest))
+        starts[i:j] = new_starts
+        pieces[i:j] = new_pieces
+        if size == 1:
+            self._known[start] = source
+        elif len(self._known) <= size:
+            self._known = {p: e for p, e in self._known.items() if not start <= p < end}
+        else:
+            for p in range(start, end):
+                self._known.pop(p, None)
         self._expr = None
         self.version += 1
 
 
-def scattered(expr: Expr) -> np.ndarray[Any, Any]:
-    """One scalar expression for each element."""
-    made = np.empty(expr.shape, dtype=object)
-    value = expr.value
-    source = expr
+# ------------------------------------------------------------------------------------------ pieces
+
+
+def _shaped(expr: Expr, shape: tuple[int, ...]) -> Expr:
+    return expr if expr.shape == shape else reshape(expr, shape=shape)
+
+
+def _element(source: Expr, k: int) -> Expr:
+    """Element ``k`` of an expression, in C order."""
     while source.op is broadcast_to and source.args[0].aval.size == 1:
-        source = source.args[0]
+        source, k = source.args[0], 0
+    value = source.value
+    if value is not None:
+        return source.table.constant(value.flat[k], source.dtype) if source.shape else source
     if source.aval.size == 1:
-        scalar = source if not source.shape else reshape(source, shape=())
-        made.fill(scalar if value is None else expr.table.constant(value.flat[0], expr.dtype))
-        return made
-    for index in np.ndindex(expr.shape):
-        if value is not None:
-            made[index] = expr.table.constant(value[index], expr.dtype)
-        else:
-            made[index] = getitem(expr, index)
-    return made
+        return _shaped(source, ())
+    if source.op is reshape and source.args[0].ndim == 1:
+        source = source.args[0]
+    index = k if source.ndim == 1 else tuple(map(int, np.unravel_index(k, source.shape)))
+    return getitem(source, index)
 
 
-def joined(elements: np.ndarray[Any, Any], aval: Aval) -> Expr:
-    """An array expression from one scalar expression for each element."""
-    flat = elements.ravel().tolist()
-    first: Expr | None = flat[0] if flat else None
-    if first is not None and all(e is first for e in flat):
-        return broadcast_to(first, shape=aval.shape)
-    line = FUNCTIONS[np.concatenate](_runs(flat))
-    return line if line.shape == aval.shape else reshape(line, shape=aval.shape)
+def _joined(pieces: list[Piece], aval: Aval) -> Expr:
+    """The whole array; along its first axis where pieces end at its lines."""
+    lines = [aval.size // aval.shape[0]] if aval.ndim > 1 else [1]
+    inner = lines[0]
+    if inner > 1 and all([p.size % inner == 0 for p in pieces]):
+        blocks = [_block(p, inner, aval.shape[1:]) for p in pieces]
+        return blocks[0] if len(blocks) == 1 else _concatenated(blocks)
+    line = _line(pieces)
+    if line.op is broadcast_to and line.args[0].aval.size == 1:
+        return broadcast_to(line.args[0], shape=aval.shape)
+    return _shaped(line, aval.shape)
 
 
-def _runs(flat: list[Expr]) -> list[Expr]:
-    """Pieces of a line: runs of equal elements are broadcast, consecutive ones of an array are sliced."""
-    pieces: list[Expr] = []
-    k = 0
-    while k < len(flat):
-        source = _element_of(flat[k])
-        n = 1
-        if source is not None:
-            array, position = source
-            while k + n < len(flat) and _element_of(flat[k + n]) == (array, position + n):
-                n += 1
-            piece = (
-                array if n == array.shape[0]
-                else take_slice(array, starts=(position,), sizes=(n,), steps=(1,))
-            )
-        else:
-            while k + n < len(flat) and flat[k + n] is flat[k]:
-                n += 1
-            piece = reshape(flat[k], shape=(1,)) if n == 1 else broadcast_to(flat[k], shape=(n,))
-        pieces.append(piece)
-        k += n
-    return pieces
+def _block(piece: Piece, inner: int, shape: tuple[int, ...]) -> Expr:
+    """A piece as whole lines of an array."""
+    source, offset, size = piece
+    count = size // inner
+    if source.shape[1:] == shape and offset % inner == 0:
+        return _rows(source, offset // inner, count)
+    return _shaped(_cut(source, offset, size), (count, *shape))
 
 
-def _element_of(x: Expr) -> tuple[Expr, int] | None:
-    """The line and the position that a scalar was read from."""
-    if x.op is reshape and x.args[0].op is take_slice and x.args[0].args[0].ndim == 1 and not x.shape:
-        piece = x.args[0]
-        return piece.args[0], piece.param("starts")[0]
-    return None
-
-
-# ------------------------------------------------------------------------------------------ views
-
-
-def steps_between(source: Expr, result: Expr) -> tuple[Step, ...] | None:
-    """How a view was cut: the reshapes, transposes and slices that lead from ``source`` to ``result``."""
-    steps: list[Step] = []
-    node = result
-    while node is not source:
-        if node.op not in VIEW_OPS:
-            return None
-        steps.append((node.op, dict(node.params)))
-        node = node.args[0]
-    return tuple(reversed(steps))
-
-
-def follow(expr: Expr, steps: tuple[Step, ...]) -> Expr:
-    """Cut a view from an expression."""
-    for op, params in steps:
-        expr = op(expr, **params)
-    return expr
-
-
-def follow_elements(elements: np.ndarray[Any, Any], steps: tuple[Step, ...]) -> np.ndarray[Any, Any] | None:
-    """Cut a view from an array of elements; None where NumPy would have to copy."""
-    for op, params in steps:
-        if op is reshape:
-            made = elements.reshape(params["shape"])
-            if made.size and not np.shares_memory(made, elements):
-                return None
-            elements = made
-        elif op is transpose:
-            elements = elements.transpose(params["axes"])
-        else:
-            elements = elements[_slices(elements.shape, params)]
-    return elements
-
-
-def _slices(shape: tuple[int, ...], params: dict[str, Any]) -> tuple[slice, ...]:
-    index = []
-    for start, size, step in zip(params["starts"], params["sizes"], params["steps"], strict=True):
-        stop = start + size * step
-        index.append(slice(start, None if stop < 0 else stop, step) if size else slice(0, 0))
-    return tuple(index)
-
-
-def is_view(shape: tuple[int, ...], steps: tuple[Step, ...]) -> bool:
-    """Whether NumPy gives a view for these steps on a contiguous array, not a copy."""
-    # Only a reshape can force a copy; an array of the same shape that takes no memory shows whether.
-    if not any(op is reshape for op, _ in steps):
-        return True
-    probe = np.empty(shape, dtype=np.int8)
-    return follow_elements(probe, steps) is not None
-
-
-def put_back(base: Expr, steps: tuple[Step, ...], value: Expr) -> Expr:
-    """The base array after its view was replaced by ``value``."""
-    if not steps:
-        return value
-    parents = [base]
-    for op, params in steps[:-1]:
-        parents.append(op(parents[-1], **params))
-    for (op, params), parent in zip(reversed(steps), reversed(parents), strict=True):
-        if op is reshape:
-            value = reshape(value, shape=parent.shape)
-        elif op is transpose:
-            value = transpose(value, axes=inverse_permutation(params["axes"]))
-        else:
-            value = replaced(parent, _slices(parent.shape, params), value)
-    return value
-
-
-# ------------------------------------------------------------------------------------------ writing
-
-
-def replaced(x: Expr, key: Any, value: Expr) -> Expr:
-    """``x`` after ``x[key] = value``: NumPy's meaning for slices, integers, masks and integer arrays.
-
-    Raises
-    ------
-    ShapeError
-        If the value does not fit the selection.
-    """
-    value = cast(value, x.dtype)
-    if _is_dynamic(key):
-        return _replaced_dynamic(x, key, value)
-    positions = np.full(x.shape, -1, dtype=np.int64)
-    selection = positions[key]
-    if value.ndim and np.broadcast_shapes(value.shape, np.shape(selection)) != np.shape(selection):
-        raise ShapeError(
-            f"an array of shape {value.shape} cannot be written to a selection of shape {np.shape(selection)}"
-        )
-    if value.ndim:
-        # NumPy itself says which element of the value ends where; of duplicates the last one stays.
-        positions[key] = np.broadcast_to(np.arange(value.aval.size).reshape(value.shape), np.shape(selection))
-    else:
-        positions[key] = 0
-    return _merged(x, positions, value)
-
-
-def _merged(x: Expr, positions: np.ndarray[Any, Any], value: Expr) -> Expr:
-    """Elements of ``value`` (by flat position) where ``positions`` is not negative, of ``x`` elsewhere."""
-    taken = positions >= 0
-    if not taken.any():
-        return x
-    if not value.ndim:
-        return broadcast_to(value, shape=x.shape) if taken.all() else where(x.table.constant(taken), value, x)
-    flat = reshape(value, shape=(value.aval.size,))
-    region = _line_region(positions, x.shape)
-    if region is not None:
-        axis, start, size = region
-        if x.aval.size * size == value.aval.size * x.shape[axis]:
-            return _inserted(x, axis, start, size, value)
-    spread = getitem(flat, np.maximum(positions, 0))
-    return spread if taken.all() else where(x.table.constant(taken), spread, x)
-
-
-def _line_region(positions: np.ndarray[Any, Any], shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Axis, start and size of a selection of whole, consecutive lines in order; None otherwise."""
-    taken = positions >= 0
-    for axis in range(len(shape)):
-        along = taken.any(axis=tuple(k for k in range(len(shape)) if k != axis))
-        if along.all() and len(shape) > 1 and not taken.all():
-            continue
-        where_ = np.flatnonzero(along)
-        start, size = int(where_[0]), len(where_)
-        if where_[-1] - start + 1 != size:
-            continue
-        block = positions[(slice(None),) * axis + (slice(start, start + size),)]
-        if np.array_equal(block.ravel(), np.arange(block.size)):
-            return axis, start, size
-    return None
-
-
-def _inserted(x: Expr, axis: int, start: int, size: int, value: Expr) -> Expr:
-    """Lines of ``x`` replaced by others: joined from what is before, the new ones, and what is after."""
-    shape = tuple(size if k == axis else n for k, n in enumerate(x.shape))
-    middle = value if value.shape == shape else reshape(value, shape=shape)
-    n = x.shape[axis]
-    lead = (slice(None),) * axis
-    parts = [getitem(x, (*lead, slice(0, start))), middle, getitem(x, (*lead, slice(start + size, n)))]
-    kept = [p for p in parts if p.shape[axis]]
-    return FUNCTIONS[np.concatenate](kept, axis)  # type: ignore[no-any-return]
-
-
-def _is_dynamic(key: Any) -> bool:
-    parts = key if isinstance(key, tuple) else (key,)
-    return any(isinstance(p, Expr) for p in parts)
-
-
-def _replaced_dynamic(x: Expr, key: Any, value: Expr) -> Expr:
-    """Writes at traced positions: one mask, or traced integers beside slices that take whole axes."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) == 1 and parts[0].dtype.kind == "b":
-        return _masked(x, parts[0], value)
-    mask: Expr | None = None
-    for axis, part in enumerate(parts):
-        if isinstance(part, slice) and part == slice(None):
-            continue
-        line = tuple(-1 if k == axis else 1 for k in range(x.ndim))
-        places = x.table.constant(np.arange(x.shape[axis]).reshape(line))
-        if isinstance(part, Expr) and not part.shape:
-            here = equal(places, cast(wrapped(part, x.shape[axis]), np.int64))
-        elif isinstance(part, int):
-            here = x.table.constant(np.arange(x.shape[axis]).reshape(line) == part % x.shape[axis])
-        else:
-            raise ShapeError(
-                "a write at traced positions takes one mask, or integers beside whole axes.\n"
-                "  Use np.where(mask, new, old)."
-            )
-        mask = here if mask is None else mask & here
-    assert mask is not None
-    rest = tuple(
-        n for n, p in zip(x.shape, [*parts, *[slice(None)] * x.ndim], strict=False) if isinstance(p, slice)
+def _rows(source: Expr, start: int, count: int) -> Expr:
+    if count == source.shape[0]:
+        return source
+    rest = source.ndim - 1
+    return take_slice(
+        source, starts=(start, *(0,) * rest), sizes=(count, *source.shape[1:]), steps=(1,) * source.ndim
     )
-    if value.ndim and value.shape != rest:
-        value = broadcast_to(value, shape=rest)
-    if value.ndim:
-        value = reshape(value, shape=tuple(n if isinstance(p, slice) else 1 for n, p in zip(
-            x.shape, [*parts, *[slice(None)] * x.ndim], strict=False)))
-    return where(mask, value, x)
 
 
-def _masked(x: Expr, mask: Expr, value: Expr) -> Expr:
-    if mask.ndim < x.ndim:
-        mask = reshape(mask, shape=mask.shape + (1,) * (x.ndim - mask.ndim))
-    if not value.ndim:
-        return where(mask, value, x)
-    if mask.shape != x.shape or value.ndim != 1:
-        raise ShapeError(
-            "an array written through a traced mask must have one axis.\n  Use np.where(mask, new, old)."
-        )
-    # The k-th true element takes the k-th value.
-    flat = reshape(mask, shape=(x.aval.size,))
-    order = FUNCTIONS[np.cumsum](flat) - 1
-    picked = getitem(value, FUNCTIONS[np.clip](order, 0, value.shape[0] - 1))
-    return where(mask, reshape(picked, shape=x.shape), x)
+def _cut(source: Expr, offset: int, size: int) -> Expr:
+    """Some elements of an expression as a line."""
+    while source.op is broadcast_to and source.args[0].aval.size == 1:
+        source = _shaped(source.args[0], ())
+    if not source.shape:
+        return broadcast_to(source, shape=(size,))
+    inner = source.aval.size // source.shape[0]
+    if source.ndim > 1 and offset % inner == 0 and size % inner == 0:
+        # Whole lines: the slice stays as the user would have written it.
+        return reshape(_rows(source, offset // inner, size // inner), shape=(size,))
+    return _rows(_shaped(source, (source.aval.size,)), offset, size)
+
+
+def _line(pieces: list[Piece]) -> Expr:
+    """Pieces as one line: equal elements are broadcast, consecutive ones of an array are sliced."""
+    made: list[Expr] = []
+    k = 0
+    while k < len(pieces):
+        piece = pieces[k]
+        if piece.size > 1 or piece.source.shape:
+            made.append(_cut(*piece))
+            k += 1
+            continue
+        n = _equal_run(pieces, k)
+        if n == 1:
+            array, position, n = _consecutive_run(pieces, k)
+            made.append(_cut(array, position, n))
+        else:
+            made.append(broadcast_to(piece.source, shape=(n,)))
+        k += n
+    return made[0] if len(made) == 1 else _concatenated(made)
+
+
+def _equal_run(pieces: list[Piece], k: int) -> int:
+    n = 1
+    while k + n < len(pieces) and pieces[k + n].size == 1 and pieces[k + n].source is pieces[k].source:
+        n += 1
+    return n
+
+
+def _consecutive_run(pieces: list[Piece], k: int) -> tuple[Expr, int, int]:
+    """Elements that were read from neighbouring places of a line: the line, the first place, how many."""
+    found = _read_from(pieces[k])
+    if found is None:
+        return pieces[k].source, 0, 1
+    array, position = found
+    n = 1
+    while k + n < len(pieces) and _read_from(pieces[k + n]) == (array, position + n):
+        n += 1
+    return array, position, n
+
+
+def _read_from(piece: Piece) -> tuple[Expr, int] | None:
+    x = piece.source
+    if piece.size == 1 and x.op is reshape and not x.shape:
+        inner = x.args[0]
+        if inner.op is take_slice and inner.args[0].ndim == 1:
+            return inner.args[0], inner.param("starts")[0]
+    return None
+
+
+def _concatenated(parts: list[Expr]) -> Expr:
+    made: Expr = FUNCTIONS[np.concatenate](parts, 0)
+    return made

@@ -14,26 +14,14 @@ from ..errors import SymgradError, UnsupportedOperationError
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
-from .keys import has_expr, is_position, static_key
+from .keys import as_parts, has_expr, static_key
 from .protocol import function_for, ufunc_method
 from .refusing import found, located, over, refuse, wrong_arguments
+from .replacing import chooses, is_mask, replaced
 from .state import active_trace
-from .storage import (
-    ELEMENTWISE,
-    FEW,
-    VIEW_OPS,
-    Memory,
-    Step,
-    follow,
-    follow_elements,
-    is_view,
-    joined,
-    put_back,
-    replaced,
-    scattered,
-    steps_between,
-)
+from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
+from .views import VIEW_OPS, Steps, is_view, steps_between
 
 
 def unwrap(value: Any) -> Any:
@@ -407,7 +395,7 @@ class ArrayTracer(Tracer):
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
         self._memory: Memory | None = None
-        self._steps: tuple[Step, ...] = ()
+        self._steps: Steps = ()
         self._seen = 0
 
     @property
@@ -415,12 +403,7 @@ class ArrayTracer(Tracer):
         """What was recorded, with all writes up to now, also those through views."""
         memory = self._memory
         if memory is not None and self._seen != memory.version:
-            if memory.is_elementwise and self._steps:
-                elements = follow_elements(memory.elements(), self._steps)
-                assert elements is not None
-                self._expr = joined(elements, self._expr.aval)
-            else:
-                self._expr = follow(memory.expr, self._steps)
+            self._expr = memory.part(self._steps, self._expr)
             self._seen = memory.version
         return self._expr
 
@@ -464,7 +447,7 @@ class ArrayTracer(Tracer):
 
     def _write(self, new: Expr) -> None:
         memory = self.memory()
-        memory.write(put_back(memory.expr, self._steps, new))
+        memory.write(self._steps, new)
         self._expr, self._seen = new, memory.version
 
     def __len__(self) -> int:
@@ -479,56 +462,65 @@ class ArrayTracer(Tracer):
 
     def __getitem__(self, key: Any) -> Any:
         plain = asked_key(key, masks=True)
-        memory = self._memory
-        if memory is not None and memory.is_elementwise:
-            found = self._element(memory, plain)
+        if self._memory is not None and self._memory.divided and not has_expr(plain):
+            found = self._read(self._memory, plain)
             if found is not None:
-                return Tracer(found)
+                return found
         made = record(METHODS["__getitem__"], (self, plain))
         return self.shared(made)
 
-    def _element(self, memory: Memory, key: Any) -> Expr | None:
-        """A single element of an array that is kept element by element."""
-        elements = follow_elements(memory.elements(), self._steps)
-        if elements is None or not is_position(key, elements.ndim):
+    def _read(self, memory: Memory, key: Any) -> Any:
+        """Part of an array that is kept in pieces, without joining them; None if they have to be."""
+        positions = self._positions(memory, key)
+        if positions is None:
             return None
-        return elements[key]  # type: ignore[no-any-return]
+        self._expr.table.origin = user_origin(2)
+        if not np.ndim(positions):
+            return Tracer(memory.element(int(positions)))
+        view = memory.view(self._steps, key)
+        if view is None:
+            found = memory.gathered(positions)
+            return None if found is None else wrap(found)
+        made = ArrayTracer(view[0])
+        made._memory, made._steps, made._seen = memory, view[1], -1
+        return made
+
+    def _positions(self, memory: Memory, key: Any) -> Any:
+        """Where in memory an item lies; None where that is not known, or an error is to be raised."""
+        own = memory.positions(self._steps)
+        try:
+            return None if own is None else own[key]
+        except IndexError:
+            return None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        # `expr` would join an array that is kept element by element: O(n) for each write.
+        # `expr` would join an array that is kept in pieces: O(n) for each write.
         table = self._expr.table
         table.origin = user_origin(1)
-        plain = asked_key(key)
-        if isinstance(value, ArrayTracer) and self._is_own_view(plain, value):
-            return  # x[k] += v ends with writing back what the view has written already
         try:
+            plain = asked_key(key)
             new = lift(unwrap(value), table)
-            if not self._set_few(plain, new):
-                self._write(replaced(self.expr, plain, new))
+            if any([is_mask(p) for p in as_parts(plain)]) and not chooses(plain, self.ndim, new):
+                plain = asked_key(key, masks=True)
+            self._set(plain, cast(new, self.dtype), value)
         except SymgradError as error:
             raise located(error) from None
 
-    def _is_own_view(self, key: Any, value: ArrayTracer) -> bool:
-        if value._memory is None or value._memory is not self._memory or value._seen != value._memory.version:
-            return False
-        again = record(METHODS["__getitem__"], (self, key))
-        return isinstance(again, ArrayTracer) and again.expr is value.expr
-
-    def _set_few(self, key: Any, new: Expr) -> bool:
-        """Write single elements one by one; False where the array as a whole is to be replaced."""
+    def _set(self, key: Any, new: Expr, value: Any) -> None:
         memory = self.memory()
-        if memory.aval.size > ELEMENTWISE or has_expr(key):
+        positions = None if has_expr(key) else self._positions(memory, key)
+        if positions is None:
+            self._write(replaced(self.expr, key, new))
+        elif self._is_own_view(positions, value):
+            pass  # x[k] += v ends with writing back what the view has written already
+        elif not memory.assign(np.asarray(positions), new):
+            self._write(replaced(self.expr, key, new))
+
+    def _is_own_view(self, positions: Any, value: Any) -> bool:
+        if not isinstance(value, ArrayTracer) or value._memory is None or value._memory is not self._memory:
             return False
-        count = np.broadcast_to(np.int8(0), self.shape)[key].size
-        if count > (FEW if memory.is_elementwise else 1):
-            return False
-        elements = follow_elements(memory.elements(), self._steps)
-        if elements is None:
-            return False
-        new = cast(new, self.dtype)
-        elements[key] = scattered(new) if new.shape else new
-        memory.touched()
-        return True
+        own = value._memory.positions(value._steps)
+        return own is not None and np.array_equal(positions, own)
 
     def __bool__(self) -> bool:
         if self.size != 1:
