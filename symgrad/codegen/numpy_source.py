@@ -363,7 +363,10 @@ def _may_view(node: Expr) -> bool:
 def _has_operator(node: Expr) -> bool:
     """Python's operators mean the op for floats and bools; integers divide and negate differently."""
     kinds = {a.dtype.kind for a in node.args}
-    return kinds == {"f"} or (kinds == {"b"} and node.dtype.kind == "b")
+    if kinds != {"b"}:
+        return kinds == {"f"}
+    # A comparison of Python numbers is a Python bool, whose ~ is an integer.
+    return node.dtype.kind == "b" and bool(node.shape or len(node.args) > 1)
 
 
 def _dtype_name(node: Expr) -> str:

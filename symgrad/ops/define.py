@@ -24,11 +24,15 @@ import numpy as np
 
 from ..core.aval import BOOL, FLOAT64, Aval, broadcast_shapes, make_aval, promote, require_supported
 from ..core.expr import CONST, Expr, InternTable
+from ..core.lazy import lazy_import
 from ..core.op import Lowering, Op, Sample, register
 from ..errors import DtypeError, TraceError
 
 Rule = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+_special = lazy_import("scipy.special")
+_SCIPY_NAMES: dict[Op, str] = {}
 
 UFUNCS: dict[str, Callable[..., Any]] = {}
 """What a NumPy or SciPy ufunc of that name becomes; called with expressions, numbers and arrays."""
@@ -203,8 +207,11 @@ def apply_ufunc(
         if weak and not (weak_ok and weak == len(operands)):
             operands = [strengthen(x) if x.aval.weak else x for x in operands]
         return first.table.remake(op, tuple(operands), ())
-    if ufunc is None:
+    if ufunc is None and all([x.dtype.kind == "f" for x in operands]):
         return first.table.make(op, promoted([strengthen(x) for x in operands], floating=True))
+    if ufunc is None:
+        # What SciPy makes of integers and bools has changed between its versions.
+        ufunc = getattr(_special, _SCIPY_NAMES[op])
     if weak_ok and all([x.aval.weak for x in operands]):
         dtypes = resolve_for(ufunc, operands)
         return first.table.make(op, [_weak_cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
@@ -316,6 +323,8 @@ def elementwise(
 def dispatch_ufunc(name: str, op: Op, ufunc: np.ufunc | None) -> None:
     """Say that the NumPy or SciPy ufunc of that name is this op."""
 
+    if ufunc is None:
+        _SCIPY_NAMES[op] = name
     doubles = ufunc is None or any(signature.startswith("d" * ufunc.nin + "->") for signature in ufunc.types)
 
     def call(*operands: Any, weak_ok: bool = False) -> Expr:

@@ -139,7 +139,7 @@ def test_cycles_through_watches_are_collected(make: Make, kind: str) -> None:
     node, obj = Node(), Slotted()
     obj.w = node
     watches: dict[str, Any] = {
-        "item": Item(vars(node), "x", MISSING),
+        "item": Item({"node": node}, "x", MISSING),
         "key": Item({node: 1}, node, 1),
         "expected": Item({}, "x", node),
         "cell": Cell(types.CellType(node), node),
