@@ -45,7 +45,7 @@ class Names:
     def fresh(self, wanted: str) -> str:
         """A new identifier like ``wanted``."""
         base = valid(wanted)
-        if base not in self._taken:
+        if base not in self._taken and not self._was_numbered(base):
             self._taken.add(base)
             return base
         count = self._counts.get(base, 1)
@@ -57,6 +57,10 @@ class Names:
         self._counts[base] = count
         self._taken.add(name)
         return name
+
+    def _was_numbered(self, name: str) -> bool:
+        """Whether it is one of t1, t2, … given out so far: those are not kept one by one."""
+        return name[0] == "t" and name[1:].isdecimal() and int(name[1:]) <= self._number
 
     def numbered(self) -> str:
         """The next of t1, t2, …"""

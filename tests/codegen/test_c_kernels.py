@@ -14,6 +14,7 @@ import pytest
 
 import symgrad.ops  # noqa: F401 - fills the table
 from symgrad.codegen.c_source import generate
+from symgrad.codegen.c_text import Names
 from symgrad.core.aval import Aval, aval_of
 from symgrad.core.expr import Expr, InternTable
 from symgrad.core.graph import Graph
@@ -241,6 +242,25 @@ def test_names_are_valid_and_unique_in_c() -> None:
     graph = Graph(inputs, [total], "a name with */ and ??/")
     got = Kernel(graph)(*[np.full(3, 2.0)] * len(words))
     assert got[0].tolist() == [2.0 ** len(words)] * 3
+
+
+def test_a_variable_named_like_a_numbered_value_does_not_hide_it() -> None:
+    """An outer value read in a loop stays visible where the user's names are t1, t2, …"""
+    names = Names()
+    assert names.numbered() == "t1"
+    assert names.fresh("t1") == "t1_2"
+    assert names.fresh("t2") == "t2"
+    assert names.numbered() == "t3"
+    table = InternTable()
+    x, c = table.input(Aval((3,), "float64"), "x"), table.input(Aval((), "float64"), "c")
+    doubled, halved = c * 2.0, c * 0.5
+    first = x * doubled
+    second = first * halved
+    third = second + doubled
+    for number, node in enumerate((first, second, third), 1):
+        table.labels[node.id] = f"t{number}"
+    got = Kernel(Graph([x, c], [third], "f"))(np.array([1.0, 2.0, 3.0]), np.float64(4.0))
+    assert got[0].tolist() == [24.0, 40.0, 56.0]
 
 
 def test_large_constants_are_handed_over_and_small_ones_written_out() -> None:
