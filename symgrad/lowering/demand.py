@@ -96,14 +96,14 @@ class Demand:
         """Give each output to its node; what is an input or is returned twice is copied."""
         facts, schedule = self.facts, self.schedule
         for out in self.outputs:
-            k = facts.at[out.node.id]
+            k = facts.written_for(facts.at[out.node.id])
             if facts.kind[k] == EMPTY:
                 continue
             if k not in self.buffers and facts.kind[k] not in (LEAF, TABLE):
                 self.buffers[k] = out
             else:
                 ready = schedule.complete[k]
-                self._store_all(k, out, lifted((ready,), facts.depth[k]), out.shape)
+                self._store_all(k, out, lifted((ready,), facts.depth[k]), facts.nodes[k].shape)
 
     # -------------------------------------------------------------------------------- requests
 
@@ -207,7 +207,7 @@ class Demand:
         for (_, where), value in wanted.items():
             value.kind = "load"
             value.buffer = buffer
-            value.index = affine.position(where, buffer.shape)
+            value.index = affine.position(where, self.facts.nodes[k].shape)
             value.label = 0 if value.chain else self.schedule.complete[k]
 
     def _worth_storing(self, k: int, wanted: dict[Key, Value]) -> bool:
@@ -234,7 +234,7 @@ class Demand:
             (outside if readable else inside)[key] = value
         self._wanted[k] = inside
         self._load(k, outside)
-        self._store_all(k, buffer, self.schedule.time_written(k), buffer.shape)
+        self._store_all(k, buffer, self.schedule.time_written(k), facts.nodes[k].shape)
         facts.forced[k] = was_forced
         if facts.kind[k] != VIEW:
             self._compute(k, self._wanted[k] or {})

@@ -8,6 +8,7 @@ memory.
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import Final
 
 from .program import Buffer, Effect, Index, Loop, Scope, Value
@@ -29,13 +30,15 @@ def pack(root: Scope, known: list[Buffer]) -> list[Buffer]:
         Buffers of the program, in order.
     """
     added: list[Buffer] = []
+    order = {id(buffer): (k, buffer) for k, buffer in enumerate(known)}
     for loop in root.loops:
+        if not loop.scope.loops:
+            continue  # nothing is repeated
         uses = _uses(loop)
-        for buffer in known:
-            if id(buffer) in uses:
-                packed = _pack_buffer(root, loop, buffer, uses[id(buffer)])
-                if packed is not None:
-                    added.append(packed)
+        for _, buffer in sorted([order[key] for key in uses if key in order], key=itemgetter(0)):
+            packed = _pack_buffer(root, loop, buffer, uses[id(buffer)])
+            if packed is not None:
+                added.append(packed)
     return added
 
 

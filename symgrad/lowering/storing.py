@@ -71,11 +71,12 @@ def _store_what_moves(facts: Structure) -> None:
 def _pad(facts: Structure) -> None:
     """Let the users of an array written into zeros read the array or a zero, if they store what they make."""
     stores = _feeds_stores(facts)
+    outputs = {facts.written_for(facts.at[out.id]) for out in facts.graph.outputs}
     for k in facts.arrays:
         node = facts.nodes[k]
         if facts.kind[k] == PUT and stores[k] and all(step == 1 for step in node.param("steps")):
             facts.kind[k] = PAD
-            facts.forced[k] = node.id in {out.id for out in facts.graph.outputs}
+            facts.forced[k] = k in outputs
             facts.cost[k] = facts.cost[facts.args[k][0]]
     if PAD in facts.kind:
         _spread(facts)

@@ -117,7 +117,7 @@ class Structure:
         self.unrolled_shapes = self._find_unrolled_shapes()
         self._classify()
         for out in graph.outputs:
-            self.forced[at[out.id]] = True
+            self.forced[self.written_for(at[out.id])] = True
         self.pads: list[tuple[int, ...]] = [()] * n
         self.batch: list[int] = [-1] * n
         settle(self)
@@ -222,6 +222,11 @@ class Structure:
         return self.nodes[k].aval.size <= 2 * max(self.largest, self.basis[k])
 
     # -------------------------------------------------------------------------------- relations
+
+    def written_for(self, k: int) -> int:
+        """The node that is written into the memory of output ``k``: a reshape leaves the elements where they are."""
+        stored = self.stored_operand(k, False)[0]
+        return k if self.kind[stored] in (LEAF, TABLE, LITERAL) else stored
 
     def may_transpose(self, k: int) -> bool:
         """Whether the library routine of a node takes matrices that lie transposed in memory."""
