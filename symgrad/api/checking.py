@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..checking.check import check_derivatives
-from ..checking.problem import cotangents, is_float
-from ..checking.report import CheckReport
 from ..core.aval import aval_of
+from ..core.lazy import lazy_import
 from ..core.pytree import flatten, leaf_names, unflatten
 from ..runtime.compiled import Compiled, parameter_names
 from ..tracing.namespace import bound
 from ..tracing.trace import trace_flat
 from .transforms import jvp, vjp
+
+if TYPE_CHECKING:
+    from ..checking import check, problem
+    from ..checking.report import CheckReport
+else:
+    # Checking is loaded when the first function is checked.
+    check = lazy_import("symgrad.checking.check")
+    problem = lazy_import("symgrad.checking.problem")
 
 Function = Callable[..., Any]
 MODES = ("reverse", "forward")
@@ -27,7 +33,7 @@ class _Leaves:
     def __init__(self, f: Function, args: tuple[Any, ...]) -> None:
         self.f = f
         self.leaves, self.structure = flatten(args)
-        self.moving = [k for k, leaf in enumerate(self.leaves) if is_float(leaf)]
+        self.moving = [k for k, leaf in enumerate(self.leaves) if problem.is_float(leaf)]
 
     def of(self, args: tuple[Any, ...]) -> list[Any]:
         """The floating-point leaves of other arguments."""
@@ -129,7 +135,7 @@ def _check(
     plain = f.__wrapped__ if isinstance(f, Compiled) and f._function is f.__wrapped__ else f
     on_leaves = _Leaves(f, args)
     floats = on_leaves.of(args)
-    weights = cotangents(on_leaves(*floats))
+    weights = problem.cotangents(on_leaves(*floats))
 
     def gradient(*leaves: Any) -> tuple[Any, ...]:
         return vjp(on_leaves, *leaves)[1](weights)
@@ -154,7 +160,7 @@ def _check(
         getattr(f, "__name__", "f"),
         [np.asarray(x)[()] for x in everything],
     )
-    return check_derivatives(
+    return check.check_derivatives(
         value=plain,
         args=args,
         reverse=reverse,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ..core.op import Op
-from ..lowering.demand import identity_of
+from ..lowering.identities import identity_of
 from ..lowering.program import Effect, Loop, Reduction, Scope, Value
 from ..ops.c_types import c_type
 from ..ops.reduction import sum_

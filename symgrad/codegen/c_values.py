@@ -9,7 +9,7 @@ import numpy as np
 from ..core.expr import CONST
 from ..core.op import Op
 from ..errors import UnsupportedOperationError
-from ..lowering.demand import identity_of
+from ..lowering.identities import identity_of
 from ..lowering.program import Buffer, Effect, Value
 from ..ops.c_types import c_type, modular
 from ..ops.reduction import prod, sum_

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .aval import Aval
 from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, reachable
+from .lazy import lazy_import
 from .op import Op, lookup
 from .origin import Origin
+
+hashlib: Any = lazy_import("hashlib")
 
 
 class Graph:

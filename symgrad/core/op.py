@@ -80,6 +80,8 @@ class Op:
         How it becomes loops: an element expression, a reduction, a change of strides, or a call.
     text, latex
         Format strings over ``{0} {1} …`` for formulas; empty means ``name(…)``.
+    sympy
+        SymPy expression of one element over ``x``, ``y`` and ``z``, where :mod:`symgrad.formula` has none.
     precedence
         Binding strength of ``text``: 100 for a call or an atom, less for operators.
     samples
@@ -105,6 +107,7 @@ class Op:
     lowering: Lowering = "library"
     text: str = ""
     latex: str = ""
+    sympy: str = ""
     precedence: int = 100
     samples: tuple[Sample, ...] = ()
     variadic: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-import sysconfig
 from functools import lru_cache
 from types import FrameType
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
-_STANDARD = sysconfig.get_path("stdlib") + os.sep
+_STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 class Origin(NamedTuple):

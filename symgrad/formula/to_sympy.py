@@ -69,7 +69,7 @@ ELEMENTWISE: dict[Op, str] = {
     # Symbols stand for numbers: there is no NaN among them.
     co.isnan: "false", co.isfinite: "true", co.isinf: "false",
 }
-"""What an operation is on single SymPy expressions x, y, z."""
+"""What an operation is on single SymPy expressions x, y, z, unless its own record says."""
 
 
 def _truth(x: Any) -> Any:
@@ -79,7 +79,7 @@ def _truth(x: Any) -> Any:
 @cache
 def _elementwise(op: Op, params: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
     arguments = ", ".join("xyz"[: max(len(op.partials), len(op.transposes))])
-    code = compile(f"lambda {arguments}: {ELEMENTWISE[op]}", "<symgrad sympy>", "eval")
+    code = compile(f"lambda {arguments}: {ELEMENTWISE.get(op) or op.sympy}", "<symgrad sympy>", "eval")
     names = {**vars(importlib.import_module("sympy")), "truth": _truth, **dict(params)}
     made: Callable[..., Any] = eval(code, names)
     return made
@@ -186,7 +186,7 @@ def _value(node: Expr, args: list[Array]) -> Any:
         for where in np.ndindex(array.shape):
             result[where] = number(array[where])
         return result
-    if op in ELEMENTWISE:
+    if op in ELEMENTWISE or op.sympy:
         return np.frompyfunc(_elementwise(op, node.params), len(args), 1)(*args)
     if op is astype:
         return np.frompyfunc(_conversion(node), 1, 1)(*args)

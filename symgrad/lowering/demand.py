@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.expr import CAPTURE, INPUT, Expr
-from ..ops.reduction import all_, max_, min_, prod
 from ..ops.shaping import broadcast_to, reshape, transpose
 from . import affine
 from .affine import ZERO, Map
+from .identities import identity_of
 from .kinds import (
     CALL,
     CONCAT,
@@ -575,17 +575,3 @@ def identity_maps(shape: tuple[int, ...], domain: Domain) -> tuple[tuple[Index, 
         else:
             choices.append([ZERO if axis == -1 else (0, ((axis, 1),))])
     return tuple(itertools.product(*choices))
-
-
-def identity_of(node: Expr) -> Any:
-    """What a reduction of nothing gives."""
-    if node.op in (max_, min_):
-        lowest = node.op is max_
-        if node.dtype.kind == "f":
-            return -np.inf if lowest else np.inf
-        if node.dtype.kind == "b":
-            return not lowest
-        limits = np.iinfo(node.dtype)
-        return limits.min if lowest else limits.max
-    return 1 if node.op in (prod, all_) else 0
-

@@ -9,6 +9,7 @@ from .packing import pack
 from .prepare import prepared
 from .program import Buffer, Program, Scope, Work
 from .recomputing import recomputes
+from .scalarise import scalarised
 from .schedule import Schedule
 from .sharing import share, shrink
 from .structure import Structure, op_cost
@@ -47,7 +48,7 @@ def lower(graph: Graph) -> Program:
     >>> len(program.nests), program.workspace_bytes
     (1, 0)
     """
-    graph = prepared(graph)
+    graph = prepared(scalarised(graph) or graph)
     facts = Structure(graph)
     demand = Demand(facts, Schedule(facts))
     again = recomputes(demand.values)

@@ -271,6 +271,7 @@ def elementwise(
     commutative: bool = False,
     text: str = "",
     latex: str = "",
+    sympy: str = "",
     precedence: int = 100,
     kind: str = "elementwise",
     factor: Rule | None = None,
@@ -310,7 +311,8 @@ def elementwise(
         Op(
             name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]
             c=c, partials=tuple(partials), factor=factor, commutative=commutative, lowering="elementwise",
-            text=text, latex=latex, precedence=precedence, samples=tuple(samples), uniform=result == "same",
+            text=text, latex=latex, sympy=sympy, precedence=precedence, samples=tuple(samples),
+            uniform=result == "same",
         )
     )
     if ufunc is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 import warnings
@@ -30,11 +29,14 @@ from .settings import Settings
 from .specs import DispatcherLike, InputSpec, Watch
 
 if TYPE_CHECKING:
+    import hashlib
+
     from .. import lowering
     from ..codegen import c_source, c_tree, cache, cache_folder, numpy_source
     from . import native
 else:
     # Code generators and the compiler are loaded when the first function needs them.
+    hashlib = lazy_import("hashlib")
     numpy_source = lazy_import("symgrad.codegen.numpy_source")
     c_source = lazy_import("symgrad.codegen.c_source")
     c_tree = lazy_import("symgrad.codegen.c_tree")

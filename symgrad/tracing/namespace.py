@@ -21,7 +21,7 @@ from ..core.aval import aval_of
 from ..errors import DtypeError, SideEffectWarning
 from .instances import proxy_of
 from .libraries import library_stand_in
-from .namesakes import BUILTINS, FUNCTIONS_BY_OBJECT, MODULES, RandomStandIn, UserModule
+from .namesakes import BUILTINS, FUNCTIONS_BY_OBJECT, RandomStandIn, UserModule, module_stand_in
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
 from .watches import Watched
@@ -29,7 +29,6 @@ from .watches import Watched
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), slice, range)
 _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
 _KNOWN = frozenset({"numpy", "scipy", "symgrad", "sympy", "mpmath", "jinja2", "optree"})
-_RANDOM = (np.random.Generator, np.random.RandomState, random.Random)
 
 
 def is_user_module(name: str | None) -> bool:
@@ -126,7 +125,7 @@ class Space:
             return functools.partial(self.out(value.func), *map(self.out, value.args), **keywords)
         if kind in (list, dict, tuple):
             return self._container(value, kind)
-        if isinstance(value, _RANDOM):
+        if _is_random(value):
             return RandomStandIn(value, type(value).__name__)
         if isinstance(value, (type, Tracer, np.generic, np.dtype, np.ufunc)) or not is_user_module(
             kind.__module__
@@ -255,6 +254,14 @@ class Space:
         return value
 
 
+def _is_random(value: Any) -> bool:
+    """True for a generator of random numbers; asking for NumPy's would load its random module."""
+    loaded = sys.modules.get("numpy.random")
+    return isinstance(value, random.Random) or (
+        loaded is not None and isinstance(value, (loaded.Generator, loaded.RandomState))
+    )
+
+
 def _is_loose(function: types.FunctionType) -> bool:
     """True for functions that code executed from a string defined: they say no module of their own."""
     return function.__module__ is None
@@ -262,7 +269,7 @@ def _is_loose(function: types.FunctionType) -> bool:
 
 def _namesake(value: Any) -> Any:
     try:
-        return MODULES.get(value) or FUNCTIONS_BY_OBJECT.get(value)
+        return module_stand_in(value) or FUNCTIONS_BY_OBJECT.get(value)
     except TypeError:  # not hashable
         return None
 

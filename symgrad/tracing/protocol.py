@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.expr import Expr
+from ..core.lazy import lazy_import
 from ..errors import TraceError, UnsupportedOperationError
 from ..ops.define import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS, as_exprs, cast, strengthen
 from ..ops.shaping import reshape
 
+difflib: Any = lazy_import("difflib")
 
 def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callable[..., Any]:
     """What a ufunc, or one of its methods, becomes.

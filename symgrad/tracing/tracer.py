@@ -450,6 +450,15 @@ class ArrayTracer(Tracer):
         memory.write(self._steps, new)
         self._expr, self._seen = new, memory.version
 
+    @property
+    def flat(self) -> Any:
+        """The elements as one line, through which the array can be written to."""
+        return IN_PLACE_METHODS["flat"](self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        IN_PLACE_METHODS["set flat"](self, value)
+
     def __len__(self) -> int:
         return self._expr.aval.shape[0]
 

@@ -9,12 +9,14 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.origin import user_origin
 from ..ops.comparison import as_condition
-from ..ops.define import FUNCTIONS, METHODS, cast, lift
+from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.indexing import scatter_add
+from ..ops.shaping import reshape
 from .keys import has_expr
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, VIEW_METHODS, VIEWS
 from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap, wrap
+from .views import grid
 
 VIEWS.update({
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze,
@@ -25,23 +27,59 @@ VIEWS.update({
 VIEW_METHODS.update(f.__name__ for f in (np.reshape, np.ravel, np.transpose, np.swapaxes, np.squeeze))
 
 
-def add_at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:
-    """``np.add.at`` and ``np.subtract.at``: unbuffered, so that repeated positions add up."""
-    if ufunc not in (np.add, np.subtract) or not isinstance(x, ArrayTracer):
+ROUNDS = 32
+"""So many times the same position may occur in ``ufunc.at`` for the writes to be done one after the other."""
+
+
+def at(ufunc: np.ufunc, x: Any, indices: Any, *values: Any) -> None:
+    """``np.add.at`` and relatives: unbuffered, so that each occurrence of a position counts."""
+    name = f"np.{ufunc.__name__}.at"
+    target = _target(x, name)
+    key = asked_key(indices, masks=True)
+    table = target.expr.table
+    table.origin = user_origin(2)
+    given = [lift(unwrap(v), table) for v in values]
+    if not has_expr(key):
+        places = np.asarray(grid(target.shape)[key])
+        rounds = _occurrences(places.ravel())
+        if rounds.max(initial=0) < ROUNDS:
+            spread = [wrap(FUNCTIONS[np.ravel](FUNCTIONS[np.broadcast_to](v, places.shape))) for v in given]
+            _at_in_turn(ufunc, target, places.ravel(), rounds, spread)
+            return
+    if ufunc not in (np.add, np.subtract):
         refuse(
-            f"np.{ufunc.__name__}.at cannot be traced"
-            f"{'' if isinstance(x, ArrayTracer) else ' on this array'}",
-            "np.add.at and np.subtract.at on arrays created inside the function can.",
+            f"{name} cannot be traced at positions that depend on data, or repeat many times",
+            "np.add.at and np.subtract.at can; or sort the positions and use np.where.",
         )
-    key = asked_key(indices)
-    x.expr.table.origin = user_origin(2)
-    (value,) = values
-    new = lift(unwrap(value), x.expr.table)
-    spot = METHODS["__getitem__"](x.expr, key)
-    spread = FUNCTIONS[np.broadcast_to](cast(new, x.dtype), spot.shape)
+    spot = METHODS["__getitem__"](target.expr, key)
     # The adjoint of reading there is adding there.
-    added = adjoint_of_getitem(x.expr, key, spread)
-    x.overwrite(wrap(x.expr + added if ufunc is np.add else x.expr - added))
+    added = adjoint_of_getitem(
+        target.expr, key, FUNCTIONS[np.broadcast_to](cast(given[0], target.dtype), spot.shape)
+    )
+    target.overwrite(wrap(target.expr + added if ufunc is np.add else target.expr - added))
+
+
+def _occurrences(places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """For each position how often it has occurred before."""
+    seen: dict[int, int] = {}
+    found = np.zeros(len(places), np.int64)
+    for k, place in enumerate(places.tolist()):
+        found[k] = seen.get(place, 0)
+        seen[place] = found[k] + 1
+    return found
+
+
+def _at_in_turn(
+    ufunc: np.ufunc, x: ArrayTracer, places: np.ndarray[Any, Any], rounds: np.ndarray[Any, Any], values: list[Any]
+) -> None:
+    for turn in range(int(rounds.max(initial=-1)) + 1):
+        chosen = np.flatnonzero(rounds == turn)
+        key = np.unravel_index(places[chosen], x.shape)
+        old = x[key]
+        new = record(UFUNCS[ufunc.__name__], (old, *[v[chosen] for v in values]))
+        if not np.can_cast(new.dtype, x.dtype, "same_kind"):
+            raise TypeError(f"np.{ufunc.__name__}.at gives {new.dtype}, which does not fit into {x.dtype}")
+        x[key] = new
 
 
 def adjoint_of_getitem(x: Expr, key: Any, value: Expr) -> Expr:
@@ -66,37 +104,100 @@ def _target(x: Any, name: str) -> ArrayTracer:
     return x
 
 
-def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     target = _target(dst, "np.copyto")
-    if where is True:
-        target.overwrite(src)
-    else:
-        target.overwrite(record(FUNCTIONS[np.where], (where, src, target)))
+    new = record(lift, (src, target.expr.table))
+    if not np.can_cast(new.dtype, target.dtype, casting) and not new.expr.aval.weak:
+        raise TypeError(f"cannot cast array data from {new.dtype} to {target.dtype} by the rule {casting!r}")
+    new = record(cast, (new, target.dtype))
+    target.overwrite(new if where is True else record(FUNCTIONS[np.where], (where, new, target)))
+
+
+def _repeated(values: Any, count: int, target: ArrayTracer) -> Any:
+    """A line of ``count`` values that are taken again from the start where there are not enough."""
+    line = record(lambda v: reshape(v, shape=(v.aval.size,)), (record(lift, (values, target.expr.table)),))
+    if line.size == count:
+        return line
+    if not line.size and count:
+        raise ValueError("there are no values to write")
+    return line[np.arange(count) % max(line.size, 1)]
 
 
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     target = _target(a, "np.put")
-    flat = target.reshape(-1)
-    places = np.ravel(np.asarray(ind))
-    values = (
-        record(FUNCTIONS[np.broadcast_to], (v, places.shape))
-        if np.ndim(v) == 0 else record(FUNCTIONS[np.ravel], (v,))
-    )
-    repeated = record(FUNCTIONS[np.take], (values, np.arange(len(places)) % values.shape[0], 0))
-    flat[places] = repeated
-    if flat._memory is not target._memory:
-        target.overwrite(flat.reshape(target.shape))
+    if isinstance(ind, Tracer):
+        places = record(FUNCTIONS[np.ravel], (ind,))
+        if mode != "raise":
+            n = target.size
+            places = np.clip(places, 0, n - 1) if mode == "clip" else places % n
+    else:
+        places = np.ravel(np.asarray(ind))
+        if mode != "raise":
+            places = np.clip(places, 0, target.size - 1) if mode == "clip" else places % target.size
+    Flat(target)[places] = _repeated(v, places.size, target)
 
 
 def _putmask(a: Any, mask: Any, values: Any) -> None:
     target = _target(a, "np.putmask")
-    target.overwrite(record(FUNCTIONS[np.where], (mask, values, target)))
+    new = record(FUNCTIONS[np.reshape], (_repeated(values, target.size, target), target.shape))
+    target.overwrite(record(FUNCTIONS[np.where], (mask, record(cast, (new, target.dtype)), target)))
+
+
+def _place(arr: Any, mask: Any, vals: Any) -> None:
+    target = _target(arr, "np.place")
+    places = np.flatnonzero(_as_mask(mask))
+    if len(places):
+        Flat(target)[places] = _repeated(vals, len(places), target)
+
+
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
+    target = _target(arr, "np.put_along_axis")
+    if axis is None:
+        Flat(target)[indices] = values
+        return
+    axis %= target.ndim
+    lines = [np.arange(n).reshape(tuple(-1 if k == d else 1 for k in range(target.ndim)))
+             for d, n in enumerate(target.shape)]
+    target[tuple(indices if d == axis else line for d, line in enumerate(lines))] = values
+
+
+class Flat(ArrayTracer):
+    """``x.flat``: the elements in order as one line, also where that is no view."""
+
+    __slots__ = ("_of",)
+    __hash__ = None
+
+    def __init__(self, of: ArrayTracer) -> None:
+        made = of.reshape(-1)
+        super().__init__(made.expr)
+        self._of = of
+        self._memory, self._steps, self._seen = made._memory, made._steps, made._seen
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        size = np.size(np.empty(self.size, np.int8)[key]) if not has_expr(unwrap(key)) else None
+        if size is not None and np.ndim(value):
+            value = _repeated(value, size, self._of)
+        super().__setitem__(key, value)
+        if self._memory is not self._of._memory:
+            self._of.overwrite(record(FUNCTIONS[np.reshape], (self, self._of.shape)))
+
+
+def _set_flat(of: ArrayTracer, value: Any) -> None:
+    Flat(of)[:] = _repeated(value, of.size, of)
 
 
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     target = _target(a, "np.fill_diagonal")
-    n = min(target.shape)
-    target[(np.arange(n),) * target.ndim] = val
+    if target.ndim < 2:
+        raise ValueError("array must be at least 2-d")
+    if target.ndim > 2 and len(set(target.shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    places = np.arange(target.size).reshape(target.shape)
+    # NumPy itself says which elements: tall matrices may be filled again below.
+    marked = np.zeros(target.shape, bool)
+    np.fill_diagonal(marked, True, wrap)
+    chosen = places[marked]
+    Flat(target)[chosen] = _repeated(val, len(chosen), target)
 
 
 def _fill(self: ArrayTracer, value: Any) -> None:
@@ -105,6 +206,10 @@ def _fill(self: ArrayTracer, value: Any) -> None:
 
 def _sort(self: ArrayTracer, axis: int = -1, **kwargs: Any) -> None:
     self.overwrite(record(FUNCTIONS[np.sort], (self, axis), kwargs))
+
+
+def _method_put(self: ArrayTracer, indices: Any, values: Any, mode: str = "raise") -> None:
+    _put(self, indices, values, mode)
 
 
 def _as_mask(x: Any) -> Any:
@@ -149,5 +254,7 @@ IN_PLACE.update({
     np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _putmask,
     np.fill_diagonal: _fill_diagonal,
 })  # fmt: skip
-IN_PLACE_METHODS.update({"fill": _fill, "sort": _sort, "put": _put})
-IN_PLACE_UFUNC["at"] = add_at
+IN_PLACE_METHODS.update({
+    "fill": _fill, "sort": _sort, "put": _method_put, "flat": Flat, "set flat": _set_flat,
+})  # fmt: skip
+IN_PLACE_UFUNC["at"] = at

@@ -412,3 +412,36 @@ class TestArgumentsThatAreNoPlainArrays:
     def test_an_integer_beyond_64_bits(self):
         with pytest.raises(sg.DtypeError, match=r"argument n .* 71 bits"):
             sg.compile(lambda n: n * 2)(2**70)
+
+
+class TestCapturedArraysWithoutAxes:
+    @pytest.mark.parametrize("backend", ["numpy", "c"])
+    def test_are_read_at_every_call(self, backend):
+        scale = np.array(2.0)
+        f = sg.compile(lambda x: x * scale, backend=backend)
+        assert f(3.0) == 6.0
+        scale[...] = 5.0
+        assert [f(3.0), f(3.0)] == [15.0, 15.0]
+
+    def test_cannot_be_written_to(self):
+        held = np.array(2.0)
+
+        def f(x):
+            held[...] = x
+            return x
+
+        with pytest.raises(sg.TraceError, match="without axes"):
+            sg.grad(f)(1.0)
+
+
+def test_functions_that_write_in_place_are_looked_at_and_checked_like_others():
+    def f(x):
+        made = np.zeros(3)
+        made[:2] = x
+        made[2] += x[0]
+        return np.sum(made**2)
+
+    x = np.array([1.0, 2.0])
+    assert sg.check_grads(f, (x,)).ok
+    assert sg.trace(f, x).outputs[0].shape == ()
+    assert sg.formula(f, x, wrt="x").c()
