@@ -302,6 +302,8 @@ def elementwise(
         NumPy source, where it is not the call of ``ufunc`` or ``special``.
     result
         Type rule: ``"same"``, ``"bool"`` or ``"select"``.
+    text, latex, sympy
+        One element in formulas; ``text`` and ``latex`` over ``{0}``, ``{1}``, …, ``sympy`` over ``x``, ``y``, ``z``.
     """
     takes_out = bool(ufunc is not None and not numpy)
     if not numpy:

@@ -62,6 +62,10 @@ log1p = _unary(
     np.log1p, "log(1 + x), accurate near 0.", lambda out, x: reciprocal(in_domain(x + 1.0)), -0.7, 3.0,
     latex=r"\operatorname{{log1p}}\left({0}\right)",
 )
+cbrt = elementwise(
+    "cbrt", ufunc=np.cbrt, doc="Cube root.", partials=[lambda out, x: divide(1 / 3, square(out))],
+    c="cbrt{f}({0})", latex=r"\sqrt[3]{{{0}}}", sympy="sign(x)*cbrt(Abs(x))", samples=[Sample(((0.2, 3.0),))],
+)
 sin = _unary(np.sin, "Sine.", lambda out, x: cos(x), -3.0, 3.0)
 cos: Op = _unary(np.cos, "Cosine.", lambda out, x: negative(sin(x)), -3.0, 3.0)
 tan = _unary(np.tan, "Tangent.", lambda out, x: square(out) + 1.0, -1.2, 1.2)
