@@ -110,7 +110,7 @@ def _logsumexp(
     nothing = equal(total, 0.0)
     logarithm = log(where(nothing, constant_like(x, 1.0), total)) + largest
     result = where(nothing, constant_like(x, -np.inf), logarithm)
-    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=axis)  # type: ignore[no-any-return]
+    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=axis)
 
 
 @implements("scipy.special.softmax")

@@ -76,12 +76,13 @@ def array(object: Any, dtype: Any = None, **kwargs: Any) -> Any:
     if trace is None or not _has_tracer(object):
         made = np.array(object, dtype=dtype, **kwargs)
         return constant(made, trace) if trace is not None and _is_numeric(made) else made
-    if dtype is object_dtype:
-        return np.array(object, dtype=dtype, **kwargs)
+    if dtype is not None and np.dtype(dtype) == _OBJECT:
+        # The elements are traced one by one in any case.
+        dtype = None
     return record(_array, (object, dtype, kwargs.get("ndmin", 0)))
 
 
-object_dtype = np.dtype(object)
+_OBJECT = np.dtype(object)
 
 
 def _has_tracer(value: Any) -> bool:

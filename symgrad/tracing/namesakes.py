@@ -21,6 +21,7 @@ from ..errors import SideEffectWarning
 from ..ops.define import UFUNCS
 from ..ops.transcendental import erf, erfc
 from .creating import CREATE
+from .libraries import library_stand_in
 from .tracer import Tracer, record
 from .watches import Watched
 
@@ -140,7 +141,7 @@ def _input(*args: Any) -> str:
 
 def _import(name: str, *args: Any, **kwargs: Any) -> Any:
     module = builtins.__import__(name, *args, **kwargs)
-    return module_stand_in(module) or module
+    return module_stand_in(module) or library_stand_in(module) or module
 
 
 BUILTINS: dict[str, Any] = dict(

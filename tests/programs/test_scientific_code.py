@@ -81,7 +81,7 @@ def viterbi(p):
             best = score[0] - p[0] * abs(0 - j)
             for i in range(1, 3):
                 candidate = score[i] - p[0] * abs(i - j)
-                if candidate > best:
+                if candidate > best:  # noqa: PLR1730 - written as a branch on purpose
                     best = candidate
             new[j] = best + row[j] * p[1] ** 2
         score = new
