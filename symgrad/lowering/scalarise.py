@@ -25,7 +25,7 @@ from .identities import identity_of
 #: Elements of the largest array.
 TINY: Final = 9
 #: Operations on numbers that the whole program may become.
-MOST: Final = 4000
+MOST: Final = 20_000
 
 Elements = list[Expr]
 _STEPS: Final[dict[Op, Op]] = {
@@ -91,7 +91,7 @@ def _elements(node: Expr, args: Sequence[Elements], table: InternTable) -> Eleme
         return (_moved if op is gather else _scattered)(node, args, table) if constant else None
     if op is matmul:
         return _product(node, args, table)
-    return _running(node, args[0], table) if op is cumsum else None
+    return _running(node, args[0]) if op is cumsum else None
 
 
 def _leaf(node: Expr, table: InternTable) -> Elements:
@@ -188,7 +188,7 @@ def _product(node: Expr, args: Sequence[Elements], table: InternTable) -> Elemen
     return found
 
 
-def _running(node: Expr, elements: Elements, table: InternTable) -> Elements:
+def _running(node: Expr, elements: Elements) -> Elements:
     lines = np.moveaxis(_grid(node.args[0], elements), node.param("axis"), -1)
     lines = lines[..., ::-1] if node.param("reverse") else lines
     sums = lines.copy()

@@ -25,7 +25,9 @@ SIZES = (1, 2, 3, 4, 5, 7, 20, 70)
 class Maker:
     """Grows one graph."""
 
-    def __init__(self, seed: int, size: int) -> None:
+    def __init__(self, seed: int, size: int, sizes: tuple[int, ...] = SIZES, largest: int = 20_000) -> None:
+        self.sizes = sizes
+        self.largest = largest
         self.rng = np.random.default_rng(seed)
         self.table = InternTable()
         self.inputs = [self.table.input(Aval(self.shape(), "float64"), f"x{k}") for k in range(3)]
@@ -54,7 +56,7 @@ class Maker:
         ]
         while len(self.pool) < size:
             made = kinds[self.rng.integers(len(kinds))]()
-            if made is not None and made.aval.size <= 20_000:
+            if made is not None and made.aval.size <= self.largest:
                 self.pool.append(made)
         chosen = self.rng.choice(
             len(self.pool), size=min(len(self.pool), int(self.rng.integers(1, 6))), replace=False
@@ -69,7 +71,7 @@ class Maker:
 
     def shape(self) -> tuple[int, ...]:
         rank = int(self.rng.integers(1, 4))
-        return tuple(int(n) for n in self.rng.choice(SIZES, rank))
+        return tuple(int(n) for n in self.rng.choice(self.sizes, rank))
 
     def any(self, ndim: int = 0) -> Expr | None:
         late = [x for x in self.pool[-8:] if x.ndim >= ndim] or [x for x in self.pool if x.ndim >= ndim]
@@ -83,7 +85,7 @@ class Maker:
                 size = math.prod(broadcast_shapes(x.shape, y.shape))
             except ValueError:
                 continue
-            if size <= 20_000:
+            if size <= self.largest:
                 fits.append(y)
         return fits[self.rng.integers(len(fits))]
 
@@ -225,7 +227,7 @@ class Maker:
             )
         )
         shape = ((4,), (2, 3), (30,))[self.rng.integers(3)]
-        if math.prod(gathered_shape(x.shape, axes, shape)) > 20_000:
+        if math.prod(gathered_shape(x.shape, axes, shape)) > self.largest:
             return None
         return gather(
             x, *[self.indices(x.shape[a], shape, self.rng.uniform() < 0.3) for a in axes], axes=axes
