@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import symgrad.ops  # noqa: F401 - fills the table of operations
-from symgrad.codegen.numpy_source import evaluate_graph
+from symgrad.codegen.numpy_source import evaluate_graph, generate, load
 from symgrad.core.aval import aval_of, make_aval
 from symgrad.core.expr import Expr
 from symgrad.core.graph import Graph, verify
@@ -118,6 +118,18 @@ def gradient(function: Callable[..., Any], *args: Any, wrt: Sequence[int] | None
 def run_all(graph: Graph, *values: Any) -> list[Any]:
     """Values of all outputs, as a list."""
     return list(evaluate_graph(graph, values))
+
+
+def prepared(graph: Graph) -> Callable[..., list[Any]]:
+    """The same as a function, for graphs that are run again and again."""
+    function = load(generate(graph))
+    arrays = [node.params[0][1].array for node in graph.captures]
+
+    def call(*values: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return list(function(*values, *arrays))
+
+    return call
 
 
 def _forward_gradient(graph: Graph, k: int, args: Sequence[Any]) -> Any:

@@ -353,7 +353,7 @@ def test_a_chain_of_a_million_nodes() -> None:
 
 def test_deep_graphs_are_verified_fingerprinted_and_simplified() -> None:
     limit = sys.getrecursionlimit()
-    graph = trace(lambda x: _deep(x, 50_000), 0.5)
+    graph = trace(lambda x: _deep(x, 20_000), 0.5)
     sys.setrecursionlimit(200)
     try:
         verify(graph)

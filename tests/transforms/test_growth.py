@@ -192,7 +192,7 @@ def test_reading_an_array_element_by_element_costs_linearly() -> None:
 
 
 def test_many_reads_beside_another_use() -> None:
-    n = 20_000
+    n = 5_000
     table = InternTable()
     x = table.input(array_type((n,)))
     total = None
