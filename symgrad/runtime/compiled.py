@@ -16,7 +16,7 @@ from ..core.pytree import flatten, leaf_names, unflatten
 from ..core.spec import Spec
 from ..errors import DtypeError, SymgradError
 from ..tracing.namespace import bound
-from ..tracing.trace import active_table
+from ..tracing.trace import active_table, active_trace
 from ..tracing.tracer import Tracer
 from .entry import Entry, input_spec
 from .report import PathTable, path_table
@@ -205,6 +205,9 @@ class Compiled:
         )
 
         def flat(*tracers: Tracer) -> Any:
+            trace = active_trace()
+            if trace is not None:
+                trace.unseen = frozenset([t.expr.id for t in tracers])
             positional, named = unflatten(structure, tracers)
             return bound(self._function)(*[static.get(k, a) for k, a in enumerate(positional)], **named)
 

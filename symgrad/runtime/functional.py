@@ -45,15 +45,21 @@ class Placeholders:
     """Fresh inputs in the place of arguments, so that a derivative sees only its own variables.
 
     An argument may be a value that the function also reaches some other way (a closure); that way is held
-    constant. Expressions over placeholders are turned back by :meth:`resolve`.
+    constant. Expressions over placeholders are turned back by :meth:`resolve`. Inputs of the whole trace that
+    the function cannot have seen before stand for themselves.
     """
 
     def __init__(self, values: Sequence[Expr]) -> None:
-        table = values[0].table
-        self.inputs = [table.input(v.aval, table.labels.get(v.id, "")) for v in values]
-        self._back = {p.id: v for p, v in zip(self.inputs, values, strict=True)}
         trace = active_trace()
+        ids = {v.id for v in values}
+        if trace is not None and len(ids) == len(values) and ids <= trace.unseen:
+            self.inputs, self._back = list(values), {}
+        else:
+            table = values[0].table
+            self.inputs = [table.input(v.aval, table.labels.get(v.id, "")) for v in values]
+            self._back = {p.id: v for p, v in zip(self.inputs, values, strict=True)}
         if trace is not None:
+            trace.unseen = frozenset()
             # Decisions on a placeholder are decisions on the value it stands for.
             trace.alias.update(self._back)
 
@@ -70,7 +76,8 @@ class Placeholders:
 
     def resolve(self, outputs: Sequence[Expr]) -> list[Expr]:
         """The same expressions over the original values, simplified."""
-        return substitute(simplify_outputs(outputs), self._back)
+        simple = simplify_outputs(outputs)
+        return substitute(simple, self._back) if self._back else simple
 
 
 def differentiable(leaf: Expr, name: str, function: str, allow_int: bool = False) -> Expr:

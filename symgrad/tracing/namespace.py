@@ -311,4 +311,6 @@ def bound(function: Callable[..., Any]) -> Callable[..., Any]:
     if trace.space is None:
         trace.space = Space(trace)
     made: Callable[..., Any] = trace.space.out(function)
+    if made is not function:
+        trace.unseen = frozenset()
     return made

@@ -41,12 +41,15 @@ class Trace:
         The names that the traced function sees.
     alias
         Inputs that stand for other expressions: the variables of an inner derivative.
+    unseen
+        Ids of inputs that no function of the user's has been given yet.
     """
 
     def __init__(self, table: InternTable, values: dict[int, Any] | None = None) -> None:
         self.table = table
         self.guards: list[Guard] = []
         self.alias: dict[int, Expr] = {}
+        self.unseen: frozenset[int] = frozenset()
         self.captured: dict[int, tuple[Any, Any]] = {}
         self.space: Any = None
         self._has_data = values is not None
