@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.aval import Aval
+from ..core.collector import paused_collector
 from ..core.expr import Expr, InternTable
 from ..core.graph import Graph, canonical, digests, rebuild_into
 from ..core.lazy import lazy_import
@@ -125,7 +126,7 @@ class Entry:
 
     def c_code(self) -> c_source.CSource:
         """The generated C source."""
-        with self._lock:
+        with self._lock, paused_collector():
             if self._csource is None:
                 start = time.perf_counter()
                 if self.tree.branches:
@@ -166,7 +167,7 @@ class Entry:
 
     def grow(self, values: Sequence[Any] | None) -> tuple[Traced, Leaf | None]:
         """Trace the path that these data take, and enter it into the tree if there is room."""
-        with self._lock:
+        with self._lock, paused_collector():
             start = time.perf_counter()
             self.traces += 1
             # What is not kept goes into a table of its own, which is freed with it.
@@ -328,7 +329,7 @@ class Entry:
     def _run(self, values: Sequence[Any]) -> Any:
         loaded = self._numpy
         if loaded is None:
-            with self._lock:
+            with self._lock, paused_collector():
                 arrays = [c.params[0][1].array for c in self._captures]
                 loaded = self._numpy = numpy_source.load(self.numpy_code()), arrays
         function, arrays = loaded

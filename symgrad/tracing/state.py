@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.collector import paused_collector
 from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
@@ -220,13 +220,10 @@ def active_table() -> InternTable | None:
 
 @contextmanager
 def tracing(trace: Trace) -> Iterator[None]:
-    """Make a trace the one in progress; the cyclic collector pauses, it would cost half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+    """Make a trace the one in progress."""
     _state.traces.append(trace)
     try:
-        yield
+        with paused_collector():
+            yield
     finally:
         _state.traces.pop()
-        if was_enabled:
-            gc.enable()
