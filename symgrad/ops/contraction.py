@@ -173,7 +173,9 @@ def _component(x: Expr, k: int) -> Expr:
 
 @implements(np.convolve)
 def _convolve(a: Any, v: Any, mode: str = "full") -> Expr:
-    x, y = promoted([strengthen(e) for e in as_exprs(a, v)])
+    x, y = promoted([FUNCTIONS[np.atleast_1d](strengthen(e)) for e in as_exprs(a, v)])
+    if not (x.ndim == y.ndim == 1 and x.aval.size and y.aval.size):
+        raise ShapeError(f"np.convolve takes two lines that are not empty, not shapes {x.shape} and {y.shape}")
     if y.shape[0] > x.shape[0]:
         x, y = y, x
     n, m = x.shape[0], y.shape[0]
@@ -188,7 +190,11 @@ def _convolve(a: Any, v: Any, mode: str = "full") -> Expr:
 
 @implements(np.correlate)
 def _correlate(a: Any, v: Any, mode: str = "valid") -> Expr:
-    return _convolve(a, FUNCTIONS[np.flip](as_exprs(v, a)[0]), mode)
+    x, y = [FUNCTIONS[np.atleast_1d](e) for e in as_exprs(a, v)]
+    if x.aval.size < y.aval.size:
+        # As NumPy has it, which decides where the middle of an even number is.
+        return FUNCTIONS[np.flip](_correlate(y, x, mode))  # type: ignore[no-any-return]
+    return _convolve(x, FUNCTIONS[np.flip](y), mode)
 
 
 # ------------------------------------------------------------------------------------------ einsum

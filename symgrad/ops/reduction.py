@@ -289,6 +289,15 @@ def _given(value: Any) -> bool:
     return value is not None and value is not _NoValue
 
 
+def _reduced_axes(axis: Any, ndim: int) -> Axes:
+    """The axes to reduce; a value without axes takes 0 and -1 for all of its axes, as in NumPy."""
+    return () if not ndim and _is_line(axis) else normalize_axes(axis, ndim)
+
+
+def _is_line(axis: Any) -> bool:
+    return not isinstance(axis, (tuple, list)) and axis in (0, -1)
+
+
 def _accumulating(op: Op, neutral: int) -> Any:
     def call(
         x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
@@ -296,7 +305,7 @@ def _accumulating(op: Op, neutral: int) -> Any:
         where: Any = True,
     ) -> Expr:
         value = _widened(_reduction_operand(x, where if where is not _NoValue else True, neutral), dtype)
-        axes = normalize_axes(axis, value.ndim)
+        axes = _reduced_axes(axis, value.ndim)
         result = op(value, axis=axes) if axes else value
         if _given(initial):
             result = (
@@ -314,7 +323,7 @@ def _extreme(op: Op, name: str) -> Any:
     ) -> Expr:
         masked = where is not True and where is not _NoValue
         value = _reduction_operand(x, where if masked else True, initial if masked else 0)
-        axes = normalize_axes(axis, value.ndim)
+        axes = _reduced_axes(axis, value.ndim)
         if any(value.shape[k] == 0 for k in axes) and not _given(initial):
             raise ShapeError(f"np.{name} of an empty array has no value\n  Give initial=.")
         result = op(value, axis=axes) if axes else value
@@ -331,7 +340,7 @@ def _truth(op: Op) -> Any:
         if where is not True and where is not _NoValue:
             selected = as_condition(as_exprs(where, value)[0])
             value = logical_and(value, selected) if op is any_ else logical_or(value, logical_not(selected))
-        axes = normalize_axes(axis, value.ndim)
+        axes = _reduced_axes(axis, value.ndim)
         return _finish(op(value, axis=axes) if axes else value, value.shape, axes, keepdims)
 
     return call
@@ -355,13 +364,14 @@ _enter([np.all], "all", "logical_and", _truth(all_))
 def _positional(op: Op) -> Any:
     def call(x: Any, axis: int | None = None, out: Any = None, *, keepdims: Any = False) -> Expr:
         value = strengthen(as_exprs(x)[0])
-        flat = ravel(value) if axis is None else value
-        where_ = 0 if axis is None else normalize_axis(axis, value.ndim)
+        whole = axis is None or not value.ndim
+        flat = ravel(value) if whole else value
+        where_ = normalize_axis(axis or 0, flat.ndim)
         if flat.shape[where_] == 0:
             raise ShapeError(f"np.{op.name} of an empty array has no value")
         result = op(flat, axis=where_)
         if keepdims is True:
-            return reshape(result, shape=reduced_shape(value.shape, normalize_axes(axis, value.ndim), True))
+            return reshape(result, shape=reduced_shape(value.shape, _reduced_axes(axis, value.ndim), True))
         return result
 
     return call
@@ -396,7 +406,7 @@ def sort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
 def _running(op: Op, **fixed: Any) -> Any:
     def call(x: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Expr:
         value = _widened(strengthen(as_exprs(x)[0]), dtype)
-        if axis is None:
+        if axis is None or (not value.ndim and _is_line(axis)):
             value, axis = ravel(value), 0
         return op(value, axis=normalize_axis(axis, value.ndim), reverse=False, **fixed)
 
@@ -575,10 +585,12 @@ def _median(
     value = value if value.dtype.kind == "f" else cast(value, np.float64)
     axes = normalize_axes(axis, value.ndim)
     kept = tuple(k for k in range(value.ndim) if k not in axes)
+    n = _count(value.shape, axes)
     lines = FUNCTIONS[np.reshape](
-        FUNCTIONS[np.transpose](value, (*kept, *axes)), (*(value.shape[k] for k in kept), -1)
+        FUNCTIONS[np.transpose](value, (*kept, *axes)), (*(value.shape[k] for k in kept), n)
     )
-    n = lines.shape[-1]
+    if not n:
+        return mean(value, axes, keepdims=keepdims)  # NaN, as in NumPy
     ordered = sort(lines, -1)
     middle = slice_axis(ordered, lines.ndim - 1, (n - 1) // 2, 1 if n % 2 else 2)
     result = mean(middle, -1)

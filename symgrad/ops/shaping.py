@@ -396,6 +396,8 @@ def _rollaxis(x: Any, axis: int, start: int = 0) -> Expr:
 @implements(np.squeeze, method="squeeze")
 def _squeeze(x: Any, axis: Any = None) -> Expr:
     value = as_exprs(x)[0]
+    if not value.ndim and not isinstance(axis, tuple) and axis in (0, -1):
+        return value
     axes = (
         [k for k, n in enumerate(value.shape) if n == 1] if axis is None else normalize_axes(axis, value.ndim)
     )
