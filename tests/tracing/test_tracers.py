@@ -114,6 +114,8 @@ WRITES = {
     "through a reshape": lambda y: y.reshape(-1).__setitem__(4, 5.0),
     "through a view of a view": lambda y: y[1][1:].__setitem__(0, 3.0),
     "np.add.at": lambda y: np.add.at(y, ([0, 0], [1, 1]), 2.0),
+    "np.multiply.at": lambda y: np.multiply.at(y, ([0, 0, 1], [1, 1, 2]), [2.0, 3.0, 4.0]),
+    "np.negative.at": lambda y: np.negative.at(y, (0, [0, 2])),
     "fill": lambda y: y.fill(3.0),
 }
 
