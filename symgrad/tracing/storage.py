@@ -266,7 +266,8 @@ def _cut(source: Expr, offset: int, size: int) -> Expr:
     while source.op is broadcast_to and source.args[0].aval.size == 1:
         source = _shaped(source.args[0], ())
     if not source.shape:
-        return broadcast_to(source, shape=(size,))
+        # The derivative of a reshape is a reshape, that of a broadcast is a sum.
+        return broadcast_to(source, shape=(size,)) if size > 1 else reshape(source, shape=(1,))
     inner = source.aval.size // source.shape[0]
     if source.ndim > 1 and offset % inner == 0 and size % inner == 0:
         # Whole lines: the slice stays as the user would have written it.

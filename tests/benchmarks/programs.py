@@ -183,9 +183,12 @@ def doubled(y: Any) -> Any:
     return np.sum(y)
 
 
+ROUNDS = (5, 0, 11, 3, 8, 1, 10, 6, 2, 9, 4, 7)
+"""How many rounds of :func:`doubled` its inputs take."""
+
+
 def doubled_inputs() -> list[np.ndarray[Any, Any]]:
-    """Inputs that take 0 to 11 rounds of :func:`doubled`, one each, in a mixed order."""
+    """Inputs that take 0 to 11 rounds of :func:`doubled`, one each."""
     direction = np.linspace(1.0, 2.0, 10)
     direction /= np.linalg.norm(direction)
-    order = (5, 0, 11, 3, 8, 1, 10, 6, 2, 9, 4, 7)
-    return [direction * 1500.0 / 2.0**rounds for rounds in order]
+    return [direction * 1500.0 / 2.0**rounds for rounds in ROUNDS]
