@@ -6,13 +6,14 @@ import linecache
 import os
 import sys
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NamedTuple
 
 import numpy as np
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_SCIPY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(np.__file__))), "scipy") + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
@@ -56,7 +57,7 @@ _origins: dict[tuple[str, int], Origin] = {}
 
 
 def _is_user_file(path: str) -> bool:
-    foreign = path.startswith((_OWN, _NUMPY, "<__array_function__")) or (
+    foreign = path.startswith((_OWN, _NUMPY, _SCIPY, "<__array_function__")) or (
         path.startswith(_STANDARD) and "-packages" not in path
     )
     known = not foreign
@@ -65,7 +66,7 @@ def _is_user_file(path: str) -> bool:
 
 
 def user_origin(depth: int = 1) -> Origin | None:
-    """Origin of the innermost frame that is neither symgrad's, NumPy's nor the standard library's."""
+    """Origin of the innermost frame that is neither symgrad's, NumPy's, SciPy's nor the standard library's."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None:
         code = frame.f_code
@@ -81,6 +82,34 @@ def user_origin(depth: int = 1) -> Origin | None:
             return origin
         frame = frame.f_back
     return None
+
+
+def library_call(depth: int = 1) -> str:
+    """The library function that the user's line called and that is still running; empty if there is none."""
+    called = ""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if _user_files.get(path) or (path not in _user_files and _is_user_file(path)):
+            return called
+        # Names of wrappers and of private modules say nothing to the user.
+        name = frame.f_code.co_qualname
+        if not path.startswith((_OWN, "<")) and "<" not in name and not name.startswith("_"):
+            module = str(frame.f_globals.get("__name__", ""))
+            called = ".".join([*[p for p in module.split(".") if not p.startswith("_")], name])
+        frame = frame.f_back
+    return ""
+
+
+def raised_at(traceback: TracebackType | None) -> Origin | None:
+    """Origin of the innermost line of the user's in a traceback."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if _user_files.get(code.co_filename) or _is_user_file(code.co_filename):
+            found = Origin(code.co_filename, traceback.tb_lineno, code.co_name)
+        traceback = traceback.tb_next
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from ..core.pytree import unflatten
 from ..errors import CompilerError, PerformanceWarning, RetraceWarning, UnsupportedOperationError
 from ..tracing.naming import label_variables
 from ..tracing.trace import Traced, trace_path
-from ..tracing.watches import Watched
+from ..tracing.watches import MISSING, Watched
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
 from . import specs
@@ -225,7 +225,7 @@ class Entry:
         space = traced.trace.space
         if space is not None:
             for watched in space.watched:
-                self._watched[watched.kind, id(watched.container), watched.key] = watched
+                self._watched[watched.place] = watched
 
     def _news(self, leaf: Leaf) -> Guard | None:
         """The decision at which a path leaves the known ones, which is why the function was traced."""
@@ -248,7 +248,7 @@ class Entry:
 
     def watches(self) -> list[Watch]:
         """The conditions on captured values, for the dispatcher."""
-        return [_native_watch(w) for w in self._watched.values()]
+        return [_native_watch(w) for w in self._watched.values() if w.native]
 
     def _give_up(self, origin: Origin | None, why: str) -> None:
         """From here on, unknown paths are traced at every call."""
@@ -385,7 +385,11 @@ class Entry:
     @property
     def stands_alone(self) -> bool:
         """True where the kernel needs nothing done before or after a call."""
-        return not self._copies and not any(leaf.writes for leaf in self.tree.leaves)
+        return (
+            not self._copies
+            and not any(leaf.writes for leaf in self.tree.leaves)
+            and all(watched.native for watched in self._watched.values())
+        )
 
     def dispatcher(
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
@@ -409,10 +413,13 @@ class Entry:
 
 def _native_watch(watched: Watched) -> Watch:
     """A condition as the dispatcher takes it."""
+    expected = specs.MISSING if watched.value is MISSING else watched.value
     if watched.kind == "item":
-        return specs.Item(watched.container, watched.key, watched.value)
+        return specs.Item(watched.container, watched.key, expected)
     if watched.kind == "cell":
-        return specs.Cell(watched.container, watched.value)
+        return specs.Cell(watched.container, expected)
+    if watched.kind == "slot":
+        return specs.Slot(watched.container, watched.key, expected)
     if watched.kind == "sequence":
         return specs.Sequence(watched.container, watched.value)
     return specs.Mapping(watched.container, *watched.value)

@@ -29,9 +29,11 @@ def constant(array: np.ndarray[Any, Any], trace: Trace) -> Any:
     return wrap(table.capture(array))
 
 
-def _is_numeric(array: Any) -> bool:
+def is_numeric(array: Any) -> bool:
+    """True for an array with axes that can be traced."""
+    # A tracer says that it is an array, too.
     return (
-        isinstance(array, np.ndarray)
+        issubclass(type(array), np.ndarray)
         and array.dtype.kind in "fiub"
         and array.dtype.itemsize <= 8
         and array.ndim > 0
@@ -49,7 +51,7 @@ def _creator(name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = active_trace()
         made = plain(*[_known(_dtype(a)) for a in args], **{k: _known(_dtype(v)) for k, v in kwargs.items()})
-        return constant(made, trace) if trace is not None and _is_numeric(made) else made
+        return constant(made, trace) if trace is not None and is_numeric(made) else made
 
     call.__name__ = name
     return call
@@ -75,7 +77,9 @@ def array(object: Any, dtype: Any = None, **kwargs: Any) -> Any:
     dtype = _dtype(dtype)
     if trace is None or not _has_tracer(object):
         made = np.array(object, dtype=dtype, **kwargs)
-        return constant(made, trace) if trace is not None and _is_numeric(made) else made
+        return constant(made, trace) if trace is not None and is_numeric(made) else made
+    if isinstance(object, Tracer) and not kwargs.get("copy", True) and kwargs.get("ndmin", 0) <= object.ndim:
+        return asarray(object, dtype)
     if dtype is not None and np.dtype(dtype) == _OBJECT:
         # The elements are traced one by one in any case.
         dtype = None
@@ -86,6 +90,8 @@ _OBJECT = np.dtype(object)
 
 
 def _has_tracer(value: Any) -> bool:
+    if isinstance(value, Tracer):
+        return True
     if isinstance(value, np.ndarray):
         return value.dtype == object and any(isinstance(v, Tracer) for v in value.flat)
     return any(isinstance(leaf, Tracer) or _has_object_array(leaf) for leaf in flatten(value)[0])
@@ -113,7 +119,7 @@ def _nested(value: Any, table: InternTable) -> Expr:
     if isinstance(value, (list, tuple)):
         if not value:
             return table.constant(np.zeros(0))
-        return FUNCTIONS[np.stack]([_nested(v, table) for v in value])  # type: ignore[no-any-return]
+        return FUNCTIONS[np.stack]([_nested(v, table) for v in value])  # type: ignore[no-any-return]  # registry
     return lift(value, table)
 
 
@@ -122,7 +128,7 @@ def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
     dtype = _dtype(dtype)
     if isinstance(a, ArrayTracer):
         return a if dtype is None or a.dtype == np.dtype(dtype) else a.astype(dtype)
-    if isinstance(a, np.ndarray) and active_trace() is not None and _is_numeric(a):
+    if isinstance(a, np.ndarray) and active_trace() is not None and is_numeric(a):
         return record(lambda x: x, (a,))
     return array(a, dtype)
 
@@ -217,14 +223,14 @@ def isscalar(element: Any) -> bool:
 
 
 def _scalar(x: Expr) -> Expr:
-    return FUNCTIONS[np.reshape](x, ())  # type: ignore[no-any-return]
+    return FUNCTIONS[np.reshape](x, ())  # type: ignore[no-any-return]  # registry
 
 
 _FULL, _LINSPACE, _LOGSPACE, _GEOMSPACE = map(_creator, ("full", "linspace", "logspace", "geomspace"))
 CREATE: dict[str, Callable[..., Any]] = {
     **{name: _creator(name) for name in (
         "zeros", "ones", "empty", "arange", "eye", "identity", "tri", "fromiter", "indices", "vander", "bartlett",
-        "blackman", "hamming", "hanning", "fromfunction", "meshgrid", "ogrid", "mgrid",
+        "blackman", "hamming", "hanning", "kaiser", "meshgrid", "ogrid", "mgrid", "frombuffer", "fromstring",
     ) if callable(getattr(np, name))},
     "array": array, "asarray": asarray, "asanyarray": asarray, "ascontiguousarray": asarray, "asfortranarray": asarray,
     "asarray_chkfinite": asarray, "full": full, "linspace": linspace, "logspace": logspace, "geomspace": geomspace,

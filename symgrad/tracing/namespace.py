@@ -7,60 +7,48 @@ patched, so threads do not meet; and the look-ups are what the conditions on cap
 
 from __future__ import annotations
 
+import contextvars
 import functools
-import random
+import gc
+import io
+import os
 import sys
 import types
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..core.aval import aval_of
-from ..errors import DtypeError, SideEffectWarning
-from .instances import proxy_of
-from .libraries import library_stand_in
-from .namesakes import BUILTINS, FUNCTIONS_BY_OBJECT, RandomStandIn, UserModule, module_stand_in
+from ..core.lazy import lazy_import
+from ..errors import DtypeError
+from .applying import Vectorized
+from .classes import class_stand_in, settle
+from .closing import close, plain, released
+from .containers import Copies, is_container
+from .creating import constant, is_numeric
+from .instances import is_proxy, proxy_of
+from .mathematics import is_traced
+from .namesakes import module_stand_in, namesake
+from .number_types import NumberType, real_type
+from .outside import ENVIRONMENT, Outside, random_source
+from .spaces import Cached, Globals, UserModule
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
-from .watches import Watched
+from .watches import MISSING, Watched
 
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), slice, range)
 _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
 _KNOWN = frozenset({"numpy", "scipy", "symgrad", "sympy", "mpmath", "jinja2", "optree"})
+_CONTAINING = frozenset({"types", "argparse", "collections", "queue"})
+_BUFFERS = (bytearray, memoryview)
+random: Any = lazy_import("random")
 
 
 def is_user_module(name: str | None) -> bool:
     """True for modules whose functions are run with stand-ins."""
     top = (name or "").partition(".")[0]
     return top not in _STDLIB and top not in _KNOWN
-
-
-class Globals(dict[str, Any]):
-    """The global names of one module as the traced functions of that module see them."""
-
-    __slots__ = ("_real", "_space")
-
-    def __init__(self, real: dict[str, Any], space: Space) -> None:
-        # Set, not missing: a function takes its builtins from here when it is made.
-        super().__init__(__builtins__=BUILTINS, __name__=real.get("__name__"))
-        self._real = real
-        self._space = space
-
-    def __missing__(self, name: str) -> Any:
-        value = self._real[name]  # a KeyError sends the interpreter on to the builtins
-        stand_in = self._space.read(value, Watched.item(self._real, name, value))
-        dict.__setitem__(self, name, stand_in)
-        return stand_in
-
-    def stored(self) -> dict[str, Any]:
-        """Names that traced code assigned with a global statement."""
-        known = self._space.handed_globals.get(id(self._real), {})
-        return {k: v for k, v in self.items() if not k.startswith("__") and known.get(k, _NOTHING) is not v}
-
-
-_NOTHING = object()
 
 
 class Space:
@@ -70,237 +58,340 @@ class Space:
     ----------
     watched
         What was read of the world outside; the trace holds as long as it is the same.
+    made
+        Objects of the user's classes that were made while tracing, by id.
+    proxies
+        Objects from outside with what stands for them.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.watched: list[Watched] = []
-        self.handed_globals: dict[int, dict[str, Any]] = {}
-        self._globals: dict[int, Globals] = {}
-        self._functions: dict[int, tuple[Any, Any]] = {}
-        self._cells: dict[int, tuple[Any, Any, Any]] = {}
+        self.made: dict[int, Any] = {}
+        self.proxies: list[tuple[Any, Any]] = []
+        self.classes: list[Any] = []
+        self.states: list[tuple[Any, dict[str, Any]]] = []
+        self.functions: dict[int, tuple[Any, Any, dict[str, Any]]] = {}
+        self.cells: dict[int, tuple[Any, Any, Any, str]] = {}
+        self.modules: dict[int, Globals] = {}
+        self.containers = Copies(self.out, self.watched.append)
+        self.called: dict[int, str] = {}
+        self.real: dict[int, tuple[Any, Any]] = {}
         self._kept: dict[int, tuple[Any, Any]] = {}
-        self._containers: list[tuple[Any, Any, Any]] = []
-        self.attributes: dict[tuple[int, str], tuple[Any, Any]] = {}
 
     # ---------------------------------------------------------------- reading
 
     def read(self, value: Any, watched: Watched) -> Any:
         """Hand out a captured value and remember where it was read."""
+        live = self.trace.live.get(watched.place)
+        if live is not None:
+            return live
         self.watched.append(watched)
-        stand_in = self.out(value)
-        if watched.kind == "item":
-            self.handed_globals.setdefault(id(watched.container), {})[watched.key] = stand_in
-        return stand_in
+        self.called.setdefault(id(value), str(watched))
+        return self.out(value)
 
     def out(self, value: Any) -> Any:
         """The stand-in of a value; most values stand for themselves."""
         kind = type(value)
-        if kind in _PLAIN:
+        if kind in _PLAIN or isinstance(value, Tracer):
             return value
         kept = self._kept.get(id(value))
         if kept is not None and kept[0] is value:
             return kept[1]
-        stand_in = self._made(value, kind)
+        return self._keep(value, self._made(value, kind))
+
+    def _keep(self, value: Any, stand_in: Any) -> Any:
         self._kept[id(value)] = (value, stand_in)
+        if stand_in is not value:
+            # What stands for something is handed back to the namespace by code that is not traced.
+            self._kept[id(stand_in)] = (stand_in, stand_in)
+            self.real[id(stand_in)] = (stand_in, value)
         return stand_in
 
+    def fresh(self, value: Any) -> Any:
+        """Hand out what a call outside returned: nobody else holds it."""
+        if is_numeric(value):
+            return constant(value, self.trace)
+        if _is_random(value):
+            return random_source(value, type(value).__name__)
+        return Outside(value, f"a {type(value).__name__}") if _reaches_out(value) else value
+
     def _made(self, value: Any, kind: type) -> Any:
-        if isinstance(value, np.ndarray):
+        if kind is np.ndarray or isinstance(value, np.ndarray):
             return self._array(value)
-        namesake = _namesake(value)
-        if namesake is not None:
-            return namesake
-        library = library_stand_in(value)
-        if library is not None:
-            return library
         if kind is types.FunctionType:
             return self.function(value)
         if kind is types.MethodType:
             return types.MethodType(self.out(value.__func__), self.out(value.__self__))
         if kind is types.ModuleType:
-            return UserModule(value, self) if is_user_module(value.__name__) else value
+            return UserModule(value, self) if is_user_module(value.__name__) else module_stand_in(value)
+        if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
+            return self._of_object(value)
         if kind is functools.partial:
-            keywords = {k: self.out(v) for k, v in value.keywords.items()}
-            return functools.partial(self.out(value.func), *map(self.out, value.args), **keywords)
-        if kind in (list, dict, tuple):
-            return self._container(value, kind)
-        if _is_random(value):
-            return RandomStandIn(value, type(value).__name__)
-        if isinstance(value, (type, Tracer, np.generic, np.dtype, np.ufunc)) or not is_user_module(
-            kind.__module__
-        ):
-            return value
-        return proxy_of(value, self)
+            return self._partial(value)
+        if isinstance(value, type):
+            return self._class(value)
+        if kind is tuple:
+            parts = [self.out(v) for v in value]
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
+        if is_container(value):
+            return self.containers.fill(value, self._keep(value, self.containers.empty(value)))
+        if isinstance(value, (np.generic, np.dtype, np.ufunc)):
+            known = namesake(value)
+            return value if known is None else known
+        return self._object(value, kind)
 
     def _array(self, value: np.ndarray[Any, Any]) -> Any:
         try:
             aval_of(value)
         except DtypeError:
-            return value
+            self.watched.append(Watched.contents(value))
+            return self._objects(value) if value.dtype == object else value
         if not value.ndim:
             return Tracer(self.trace.table.capture(value))
         tracer = ArrayTracer(self.trace.table.capture(value))
         self.trace.captured[id(value)] = (value, tracer)
         return tracer
 
-    def _container(self, value: Any, kind: type) -> Any:
-        if kind is tuple:
-            parts = [self.out(v) for v in value]
-            return value if all(a is b for a, b in zip(parts, value, strict=True)) else tuple(parts)
-        if kind is list:
-            self.watched.append(Watched.sequence(value))
-            made: Any = [self.out(v) for v in value]
-            self._containers.append((value, made, list(made)))
-            return made
-        self.watched.append(Watched.mapping(value))
-        made = {k: self.out(v) for k, v in value.items()}
-        self._containers.append((value, made, dict(made)))
+    def _objects(self, value: np.ndarray[Any, Any]) -> Any:
+        made = np.empty(value.shape, object)
+        for index in np.ndindex(value.shape):
+            made[index] = self.out(value[index])
+        self.containers.note(value, made)
         return made
+
+    def _of_object(self, value: Any) -> Any:
+        """A bound method written in C, such as the append of a list."""
+        owner = value.__self__
+        if isinstance(owner, types.ModuleType) or owner is None:
+            known = namesake(value)
+            return value if known is None else known
+        self.called.setdefault(id(owner), self.called.get(id(value), ""))
+        stand_in = self.out(owner)
+        return value if stand_in is owner else getattr(stand_in, value.__name__)
+
+    def _partial(self, value: Any) -> Any:
+        if self._is_traced_world(value.func):
+            return value
+        keywords = {k: self.out(v) for k, v in value.keywords.items()}
+        return functools.partial(self.out(value.func), *map(self.out, value.args), **keywords)
+
+    def _class(self, value: Any) -> Any:
+        if not is_user_module(value.__module__):
+            known = namesake(value)
+            return value if known is None else known
+        if isinstance(value, NumberType) or real_type(value) is not value or self._is_traced_world(value):
+            return value
+        made = class_stand_in(value)
+        if made is not value:
+            self.classes.append(made)
+        return made
+
+    def _object(self, value: Any, kind: type) -> Any:
+        if kind is functools._lru_cache_wrapper:
+            return Cached(value, self)
+        if kind is np.vectorize:
+            function = self.out(value.pyfunc)
+            return Vectorized(function, value.otypes, None, value.excluded or None, value.cache, value.signature)
+        if value is os.environ:
+            return ENVIRONMENT
+        if _is_random(value):
+            return random_source(value, kind.__name__)
+        if _reaches_out(value):
+            return Outside(value, f"a {kind.__name__}")
+        if isinstance(value, _BUFFERS) or kind.__module__ == "array":
+            self.watched.append(Watched.contents(value))
+            return value
+        if isinstance(value, contextvars.ContextVar):
+            return _Variable(value, self)
+        if isinstance(value, types.MappingProxyType):
+            (behind,) = gc.get_referents(value)
+            return types.MappingProxyType(self.out(behind))
+        is_users = is_user_module(kind.__module__) and not self._is_traced_world(value)
+        if is_users or (kind.__module__ in _CONTAINING and hasattr(value, "__dict__")):
+            made = proxy_of(value, self)
+            if made is not value and is_proxy(made):
+                self._keep(value, made)
+                self.proxies.append((value, made))
+                self._fill(value, made)
+            return made
+        if hasattr(value, "__dict__") and not callable(value):
+            self._watch_state(value)
+        known = namesake(value)
+        return value if known is None else known
+
+    def _fill(self, value: Any, made: Any) -> None:
+        """Give the stand-in of an object that is a container its items."""
+        if isinstance(value, (dict, list, set)):
+            self.containers.fill(value, made)
+
+    def _watch_state(self, value: Any) -> None:
+        """An object of a library computes with its own attributes, one level of which is watched."""
+        state = vars(value)
+        if type(state) is dict:
+            self.watched.append(Watched.mapping(state))
+            self.watched.extend([Watched.contents(v) for v in state.values() if isinstance(v, np.ndarray)])
+            self.states.append((value, dict(state)))
 
     # ---------------------------------------------------------------- functions
 
+    def names(self, real: dict[str, Any]) -> Globals:
+        """The names of a module."""
+        if isinstance(real, Globals):
+            return real
+        found = self.modules.get(id(real))
+        if found is None:
+            found = self.modules[id(real)] = Globals(real, self)
+        return found
+
     def function(self, function: types.FunctionType) -> Any:
         """A Python function with its names looked up in this space."""
-        if not is_user_module(function.__module__) and not _is_loose(function):
+        if self._is_traced_world(function):
             return function
-        known = self._functions.get(id(function))
+        known = namesake(function)
         if known is not None:
-            return known[1]
-        cells = tuple([self._cell(c) for c in function.__closure__ or ()])
-        real = function.__globals__
-        names = self._globals.get(id(real))
-        if names is None:
-            names = self._globals[id(real)] = Globals(real, self)
-        made = types.FunctionType(function.__code__, names, function.__name__, None, cells or None)
+            return known
+        # Functions that code executed from a string defined say no module of their own.
+        if function.__module__ and not is_user_module(function.__module__):
+            return function
+        names = function.__code__.co_freevars
+        cells = tuple([self._cell(c, n) for c, n in zip(function.__closure__ or (), names, strict=True)])
+        made = types.FunctionType(
+            function.__code__, self.names(function.__globals__), function.__name__, None, cells or None
+        )
         made.__qualname__, made.__module__ = function.__qualname__, function.__module__
-        made.__dict__.update(function.__dict__)
-        self._functions[id(function)] = (function, made)
+        self._keep(function, made)
+        self._watch_function(function)
         made.__defaults__ = tuple(map(self.out, function.__defaults__)) if function.__defaults__ else None
         if function.__kwdefaults__:
-            made.__kwdefaults__ = {k: self.out(v) for k, v in function.__kwdefaults__.items()}
-        self._fill(function.__closure__ or ())
+            made.__kwdefaults__ = self.out(function.__kwdefaults__)
+        own = vars(function)
+        if own:
+            self.watched.append(Watched.mapping(own))
+            made.__dict__.update({k: self.out(v) for k, v in own.items()})
+        self.functions[id(function)] = (function, made, dict(made.__dict__))
+        self._fill_cells(function.__closure__ or ())
         return made
 
-    def _cell(self, cell: Any) -> Any:
-        known = self._cells.get(id(cell))
+    def _watch_function(self, function: types.FunctionType) -> None:
+        for name in ("__code__", "__defaults__"):
+            descriptor: Any = vars(types.FunctionType)[name]
+            self.watched.append(Watched.slot(function, descriptor, getattr(function, name)))
+
+    def _cell(self, cell: Any, name: str) -> Any:
+        known = self.cells.get(id(cell))
         if known is None:
-            known = self._cells[id(cell)] = (cell, types.CellType(), _NOTHING)
+            known = self.cells[id(cell)] = (cell, types.CellType(), MISSING, name)
         return known[1]
 
-    def _fill(self, cells: tuple[Any, ...]) -> None:
+    def _fill_cells(self, cells: tuple[Any, ...]) -> None:
         for cell in cells:
-            real, made, handed = self._cells[id(cell)]
-            if handed is not _NOTHING:
+            real, made, handed, name = self.cells[id(cell)]
+            if handed is not MISSING:
                 continue
             try:
                 value = real.cell_contents
             except ValueError:  # not assigned yet
+                self.watched.append(Watched.cell(real, MISSING, name))
                 continue
             # Entered first: a recursive function finds itself in its own cell.
-            self._cells[id(cell)] = (real, made, value)
-            stand_in = self.read(value, Watched.cell(real, value))
+            self.cells[id(cell)] = (real, made, value, name)
+            # super() looks for the class itself.
+            stand_in = value if name == "__class__" else self.read(value, Watched.cell(real, value, name))
             made.cell_contents = stand_in
-            self._cells[id(cell)] = (real, made, stand_in)
+            self.cells[id(cell)] = (real, made, stand_in, name)
 
-    # ---------------------------------------------------------------- after the trace
+    @staticmethod
+    def _is_traced_world(value: Any) -> bool:
+        """True for a function, class or object that traced code has made."""
+        if isinstance(value, types.FunctionType):
+            return isinstance(value.__globals__, Globals)
+        cls = value if isinstance(value, type) else type(value)
+        if real_type(cls) is not cls:
+            return True
+        return any(
+            isinstance(m, types.FunctionType) and isinstance(m.__globals__, Globals) for m in vars(cls).values()
+        )
+
+    # ---------------------------------------------------------------- arguments and results
+
+    def entered(self, value: Any) -> Any:
+        """An argument of the traced function: objects with traced fields run their methods with stand-ins."""
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, Tracer):
+            return value
+        if kind in (list, tuple):
+            parts = [self.entered(v) for v in value]
+            return value if all(a is b for a, b in zip(parts, value, strict=True)) else kind(parts)
+        if kind is dict:
+            return {k: self.entered(v) for k, v in value.items()}
+        if not is_user_module(kind.__module__) or isinstance(value, type) or not is_traced(value):
+            return self.out(value)
+        cls = self.out(kind)
+        if cls is not kind and real_type(cls) is kind:
+            object.__setattr__(value, "__class__", cls)
+            self.made[id(value)] = value
+            for name in vars(value) if hasattr(value, "__dict__") else ():
+                object.__setattr__(value, name, self.entered(vars(value)[name]))
+        return value
+
+    def settled(self, result: Any) -> Any:
+        """What the traced function returned, with all objects of their own classes."""
+        result = released(self, result)
+        for instance in self.made.values():
+            settle(instance)
+        return result
+
+    def plain(self, value: Any, strict: bool = True) -> Any:
+        """A value without tracers and stand-ins."""
+        return plain(self, value, strict)
 
     def close(self, name: str) -> None:
         """Perform, with values, what the function did to the world outside, and warn about it."""
-        changed: list[str] = []
-        for names in self._globals.values():
-            for key, value in names.stored().items():
-                names._real[key] = self.plain(value)
-                changed.append(f"global {key}")
-        for real, made, handed in self._cells.values():
-            value = _contents(made)
-            if handed is not _NOTHING and value is not handed and value is not _NOTHING:
-                real.cell_contents = self.plain(value)
-                changed.append("an outer variable")
-        for real, made, before in self._containers:
-            if _differs(made, before):
-                _restore(real, self.plain(made), made, before)
-                changed.append(f"a {type(real).__name__}")
-        for (_, key), (instance, value) in self.attributes.items():
-            object.__setattr__(instance, key, self.plain(value))
-            changed.append(f"attribute {key}")
-        if changed:
-            warnings.warn(
-                SideEffectWarning(
-                    f"{name} changed {', '.join(dict.fromkeys(changed))} while it was traced\n"
-                    "  That happens once for each trace, not at every call. Return the value instead."
-                ),
-                stacklevel=2,
-            )
+        close(self, name)
 
-    def plain(self, value: Any) -> Any:
-        """A value without tracers and stand-ins."""
-        if isinstance(value, Tracer):
-            concrete = np.asarray(self.trace.concrete(value.expr), value.dtype)
-            return (
-                concrete.item()
-                if value.expr.aval.weak
-                else concrete[()]
-                if not concrete.ndim
-                else concrete.copy()
-            )
-        if type(value) in (list, tuple):
-            return type(value)([self.plain(v) for v in value])
-        if type(value) is dict:
-            return {k: self.plain(v) for k, v in value.items()}
-        for real, stand_in in self._kept.values():
-            if stand_in is value and real is not value:
-                return real
-        return value
+
+class _Variable:
+    """Stands for a context variable."""
+
+    def __init__(self, real: contextvars.ContextVar[Any], space: Space) -> None:
+        self._real = real
+        self._space = space
+
+    def get(self, *default: Any) -> Any:
+        """The value in the context; it is watched."""
+        value = self._real.get(*default)
+        ask: Callable[..., Any] = _asker(self._real, default)
+        return self._space.read(value, Watched.answer(self._real.name, ask, None, value))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Outside(self._real, self._real.name), name)
+
+
+def _asker(variable: contextvars.ContextVar[Any], default: tuple[Any, ...]) -> Callable[..., Any]:
+    def ask(_: Any) -> Any:
+        try:
+            return variable.get(*default)
+        except LookupError:
+            return MISSING
+
+    return ask
+
+
+def _reaches_out(value: Any) -> bool:
+    """True for files, loggers and iterators that somebody else may hold."""
+    loggers = {("logging", "Logger"), ("logging", "LoggerAdapter")}
+    return isinstance(value, (io.IOBase, Iterator)) or any(
+        (c.__module__, c.__name__) in loggers for c in type(value).__mro__
+    )
 
 
 def _is_random(value: Any) -> bool:
     """True for a generator of random numbers; asking for NumPy's would load its random module."""
     loaded = sys.modules.get("numpy.random")
-    return isinstance(value, random.Random) or (
+    return ("random" in sys.modules and isinstance(value, random.Random)) or (
         loaded is not None and isinstance(value, (loaded.Generator, loaded.RandomState))
     )
-
-
-def _is_loose(function: types.FunctionType) -> bool:
-    """True for functions that code executed from a string defined: they say no module of their own."""
-    return function.__module__ is None
-
-
-def _namesake(value: Any) -> Any:
-    try:
-        return module_stand_in(value) or FUNCTIONS_BY_OBJECT.get(value)
-    except TypeError:  # not hashable
-        return None
-
-
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _NOTHING
-
-
-def _differs(made: Any, before: Any) -> bool:
-    if len(made) != len(before):
-        return True
-    if isinstance(made, dict):
-        return any(k not in before or made[k] is not before[k] for k in made)
-    return any(a is not b for a, b in zip(made, before, strict=True))
-
-
-def _restore(real: Any, plain: Any, made: Any, before: Any) -> None:
-    """Give the user's container what the traced code put into its stand-in."""
-    if isinstance(real, dict):
-        for key in before:
-            if key not in made:
-                real.pop(key, None)
-        for key in made:
-            if key not in before or made[key] is not before[key]:
-                real[key] = plain[key]
-        return
-    unchanged = {id(b): r for b, r in zip(before, list(real), strict=False)}
-    real[:] = [unchanged.get(id(m), p) for m, p in zip(made, plain, strict=True)]
 
 
 def bound(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -310,7 +401,10 @@ def bound(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     if trace.space is None:
         trace.space = Space(trace)
-    made: Callable[..., Any] = trace.space.out(function)
-    if made is not function:
-        trace.unseen = frozenset()
-    return made
+    space: Space = trace.space
+    made: Callable[..., Any] = space.out(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return made(*[space.entered(a) for a in args], **{k: space.entered(v) for k, v in kwargs.items()})
+
+    return call

@@ -13,7 +13,7 @@ from ..core.collector import paused_collector
 from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
-from ..errors import TraceError
+from ..errors import SymgradError, TraceError
 from ..ops.comparison import as_condition, equal
 from ..ops.define import cast
 from ..ops.evaluate import evaluate
@@ -43,6 +43,12 @@ class Trace:
         Inputs that stand for other expressions: the variables of an inner derivative.
     unseen
         Ids of inputs that no function of the user's has been given yet.
+    live
+        Tracers of captured numbers that are read at every call, by their place.
+    refused
+        Errors for what cannot be recorded; the user's code may have caught them.
+    notes
+        What is to be warned about when the trace is over, with its line.
     """
 
     def __init__(self, table: InternTable, values: dict[int, Any] | None = None) -> None:
@@ -52,11 +58,22 @@ class Trace:
         self.unseen: frozenset[int] = frozenset()
         self.captured: dict[int, tuple[Any, Any]] = {}
         self.space: Any = None
+        self.live: dict[Any, Any] = {}
+        self.refused: list[SymgradError] = []
+        self.notes: dict[str, Origin | None] = {}
         self._has_data = values is not None
         self._values: dict[int, Any] = dict(values or {})
         self._resolved: dict[int, Expr] = {}
         self._varies: dict[int, bool] = {}
         self._decided: dict[int, Outcome] = {}
+
+    def note(self, what: str, origin: Origin | None) -> None:
+        """Warn about something when the trace is over; not if it ends with an exception."""
+        self.notes.setdefault(f"{what}\n  at {origin}" if origin else what, origin)
+
+    def is_known(self, expr: Expr) -> bool:
+        """Whether there are data to evaluate an expression on."""
+        return self._has_data or not self.varies(self.resolve(expr))
 
     # ---------------------------------------------------------------- decisions
 
@@ -206,6 +223,13 @@ class _State(threading.local):
 
 
 _state = _State()
+_running: dict[int, Trace] = {}
+
+
+def running(table: InternTable) -> Trace | None:
+    """The trace into a table that is in progress on any thread."""
+    trace = _running.get(id(table))
+    return trace if trace is not None and trace.table is table else None
 
 
 def active_trace() -> Trace | None:
@@ -222,8 +246,13 @@ def active_table() -> InternTable | None:
 def tracing(trace: Trace) -> Iterator[None]:
     """Make a trace the one in progress."""
     _state.traces.append(trace)
+    outer = _running.get(id(trace.table))
+    _running[id(trace.table)] = trace
     try:
         with paused_collector():
             yield
     finally:
         _state.traces.pop()
+        _running.pop(id(trace.table))
+        if outer is not None:
+            _running[id(trace.table)] = outer

@@ -21,7 +21,11 @@ IN_PLACE_UFUNC: dict[str, Callable[..., Any]] = {}
 """Methods of ufuncs that write to their argument."""
 
 METHOD_ADVICE: dict[str, str] = {
-    "item": "Leave out .item(): NumPy functions take the value as it is.",
-    "tolist": "Keep the array; iterate over it directly.",
+    "view": "Use astype to change the dtype.",
+    "tofile": "Save the array outside of the traced function.",
+    "tobytes": "Save the array outside of the traced function.",
 }
 """What to write instead of a method that cannot be traced."""
+
+NUMBER_TYPES: dict[Any, Any] = {}
+"""What stands for a number type such as float while a function is traced."""

@@ -13,7 +13,10 @@ from ..core.paths import Guard
 from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
 from ..ops.define import lift
+from . import looking_through as _looking  # noqa: F401 - enters the functions that give views
+from . import reading as _reading  # noqa: F401 - enters the methods that read elements
 from . import writing as _writing  # noqa: F401 - enters the functions that write
+from .refusing import explained, tell
 from .state import Trace, active_table, active_trace, tracing
 from .tracer import ArrayTracer, Tracer, wrap
 
@@ -93,17 +96,21 @@ def trace_path(
         try:
             tracers = [wrap(x) for x in inputs]
             result = function(*tracers)
+            if trace.refused:
+                raise trace.refused[0]
+            if trace.space is not None:
+                result = trace.space.settled(result)
         except SymgradError:
             raise
         except Exception as error:
-            # NumPy chains our error behind one of its own; the user should see ours.
-            cause = error.__cause__ or error.__context__
-            if isinstance(cause, SymgradError):
-                raise cause from None
-            raise
+            understandable = explained(error, trace)
+            if understandable is error:
+                raise
+            raise understandable from None
         outputs, structure = outputs_of(result, table, name)
         if trace.space is not None:
             trace.space.close(name)
+    tell(trace.notes)
     written = [*enumerate(tracers), *trace.captured.values()]
     writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
     if trace.alias:

@@ -16,6 +16,7 @@ from ..ops.shaping import transpose_all
 from .folding import folded
 from .keys import as_parts, has_expr, static_key
 from .protocol import function_for, ufunc_method
+from .readable import Readable
 from .refusing import found, located, over, refuse, wrong_arguments
 from .replacing import chooses, is_mask, replaced
 from .state import active_trace
@@ -77,7 +78,7 @@ def record(
 def _begin(table: InternTable) -> None:
     """Note the user's line for the nodes that are made next."""
     if active_trace() is None:
-        over()
+        over(table)
     table.origin = user_origin(2)
 
 
@@ -148,7 +149,7 @@ def _decide(tracer: Tracer, integer: bool) -> bool | int:
     """Ask for the truth or the integer value of a tracer: a guard of the trace in progress."""
     trace = active_trace()
     if trace is None or trace.table is not tracer.expr.table:
-        over()
+        over(tracer.expr.table)
     try:
         return trace.decide(tracer.expr, integer, user_origin(3))
     except SymgradError as error:
@@ -159,7 +160,7 @@ def _ufunc(name: str, tracer: Tracer) -> Any:
     return record(UFUNCS[name], (tracer,))
 
 
-class Tracer:
+class Tracer(Readable):
     """A traced scalar: records what is done to it.
 
     It has no sequence protocol, so that NumPy does not try to read its elements.
@@ -168,7 +169,6 @@ class Tracer:
     # The type and table of `_expr` never change; whether it is up to date only `expr` knows.
     __slots__ = ("_expr",)
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]  # equality is elementwise
 
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
@@ -234,20 +234,6 @@ class Tracer:
         """Zero."""
         return self * 0
 
-    def __repr__(self) -> str:
-        return f"<traced {self.expr.aval}>"
-
-    def __format__(self, spec: str) -> str:
-        if spec:
-            refuse(
-                f"a traced value has no digits to format with {spec!r}",
-                "Print it outside of the traced function.",
-            )
-        return repr(self)
-
-    def __reduce__(self) -> NoReturn:
-        refuse("a traced value cannot be pickled or copied", "It only lives while the function is traced.")
-
     # ---------------------------------------------------------------- arithmetic
 
     __add__, __radd__ = _binary("add"), _binary("add", True)
@@ -269,6 +255,7 @@ class Tracer:
         _binary("greater_equal"),
     )
     __eq__, __ne__ = _binary("equal"), _binary("not_equal")
+    __hash__ = Readable.__hash__
     __neg__, __abs__, __invert__ = _unary("negative"), _unary("absolute"), _unary("invert")
 
     def __pos__(self) -> Any:
@@ -300,12 +287,6 @@ class Tracer:
     def __bool__(self) -> bool:
         return bool(_decide(self, False))
 
-    def __float__(self) -> NoReturn:
-        refuse(
-            "float() of a traced value would make it a constant",
-            "Leave out float(): NumPy functions and operators take the value as it is (np.sin for math.sin).",
-        )
-
     def __int__(self) -> int:
         return int(_decide(self, True))
 
@@ -323,27 +304,20 @@ class Tracer:
     def __ceil__(self) -> int:
         return int(_decide(_ufunc("ceil", self), True))
 
-    def __complex__(self) -> NoReturn:
-        refuse(
-            "complex() of a traced value would make it a constant",
-            "Work with real and imaginary part separately.",
-        )
-
-    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        refuse(
-            "a traced value cannot become a plain NumPy array",
-            "Do not write it into an existing array or give it to np.array or np.asarray; join values with "
-            "np.stack([...]) or np.concatenate, or create arrays through symgrad.numpy.",
-        )
-
     # ---------------------------------------------------------------- NumPy
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         if method in IN_PLACE_UFUNC:
             return IN_PLACE_UFUNC[method](ufunc, *inputs)
+        # With out= the elements that where= leaves alone are those that are there.
+        mask = kwargs.pop("where", True) if out is not None and method == "__call__" else True
         made = record(found(ufunc_method, ufunc, method, kwargs), inputs, kwargs, f"np.{ufunc.__name__}")
-        return made if out is None else write_out(out[0] if isinstance(out, tuple) else out, made)
+        if out is None:
+            return made
+        if len(out) > 1:
+            return tuple([m if o is None else write_out(o, m, mask) for o, m in zip(out, made, strict=True)])
+        return write_out(out[0], made, mask)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         in_place = IN_PLACE.get(func)
@@ -356,18 +330,19 @@ class Tracer:
         return made if out is None else write_out(out, made)
 
     def __getattr__(self, name: str) -> Any:
-        function = METHODS.get(name)
-        if function is not None:
-            return functools.partial(_call_method, name, function, self)
         in_place = IN_PLACE_METHODS.get(name)
         if in_place is not None and isinstance(self, ArrayTracer):
             return functools.partial(in_place, self)
+        function = METHODS.get(name)
+        if function is not None:
+            return functools.partial(_call_method, name, function, self)
         if hasattr(np.ndarray, name) and not name.startswith("_"):
-            refuse(
-                f"ndarray.{name} cannot be traced",
-                METHOD_ADVICE.get(name, "Use a NumPy function that returns a new array."),
-                UnsupportedOperationError,
-            )
+            # Asking whether there is such a method is no use of it.
+            if callable(getattr(np.ndarray, name)):
+                return functools.partial(_unknown_method, name)
+            _unknown_method(name)
+        if not self.shape and hasattr(float, name) and not name.startswith("_"):
+            return functools.partial(_unknown_method, name)
         raise AttributeError(f"a traced value has no attribute {name!r}")
 
     def conj(self) -> Any:
@@ -375,6 +350,14 @@ class Tracer:
         return self
 
     conjugate = conj
+
+
+def _unknown_method(name: str, *args: Any, **kwargs: Any) -> NoReturn:
+    refuse(
+        f"ndarray.{name} cannot be traced",
+        METHOD_ADVICE.get(name, "Use a NumPy function that returns a new array."),
+        UnsupportedOperationError,
+    )
 
 
 def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: Any, **kwargs: Any) -> Any:
@@ -390,7 +373,6 @@ class ArrayTracer(Tracer):
 
     # `_memory` is shared with views; until there is a view or a write there is none.
     __slots__ = ("_memory", "_seen", "_steps")
-    __hash__ = None
 
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
@@ -554,8 +536,8 @@ class ArrayTracer(Tracer):
         return self
 
 
-def write_out(out: Any, value: Any) -> Any:
-    """What ``out=`` means: write to an existing array and return it."""
+def write_out(out: Any, value: Any, mask: Any = True) -> Any:
+    """What ``out=`` means: write to an existing array, where ``mask`` is true, and return it."""
     if not isinstance(out, ArrayTracer):
         refuse(
             "out= names an array that is not traced",
@@ -563,6 +545,8 @@ def write_out(out: Any, value: Any) -> Any:
             "result of the call.",
         )
     out.expr.table.origin = user_origin(2)
+    if mask is not True:
+        value = record(FUNCTIONS[np.where], (mask, record(cast, (value, out.dtype)), out))
     out.overwrite(value, "the result")
     return out
 
@@ -579,7 +563,7 @@ def decided_mask(mask: Expr) -> Any:
     """The elements of a traced mask: guards of the trace in progress."""
     trace = active_trace()
     if trace is None or trace.table is not mask.table:
-        over()
+        over(mask.table)
     try:
         return trace.decide_mask(mask, user_origin(2))
     except SymgradError as error:

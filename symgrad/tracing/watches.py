@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 _NUMBERS = (int, float, bool, str, bytes, complex, type(None))
+MISSING = object()
+"""Read where there was nothing: no such key, an empty cell, a slot without value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,77 +24,145 @@ class Watched:
     ----------
     kind
         ``"item"`` of a dictionary (globals, attributes), contents of a closure ``"cell"``, all of a ``"sequence"``
-        or a ``"mapping"``.
+        or a ``"mapping"``, a ``"slot"`` of an object; or, which takes Python to check, the ``"members"`` of a set,
+        the ``"contents"`` of an array that is not traced, the ``"answer"`` of a function.
     container
         What was read from.
     key
-        Which item.
+        Which item; for a slot its descriptor, for an answer the question.
     value
         What was there: for containers a tuple of items, or of keys and values.
     """
 
-    kind: Literal["item", "cell", "sequence", "mapping"]
+    kind: Literal["item", "cell", "sequence", "mapping", "slot", "members", "contents", "answer"]
     container: Any
     key: Any
     value: Any
+    name: str = ""
 
     @classmethod
-    def item(cls, mapping: dict[Any, Any], key: Any, value: Any) -> Watched:
-        """An item of a dictionary."""
+    def item(cls, mapping: Any, key: Any, value: Any) -> Watched:
+        """An item of a dictionary, or MISSING."""
         return cls("item", mapping, key, value)
 
     @classmethod
-    def cell(cls, cell: Any, value: Any) -> Watched:
+    def cell(cls, cell: Any, value: Any, name: str = "a variable of an outer function") -> Watched:
         """The contents of a closure cell."""
-        return cls("cell", cell, None, value)
+        return cls("cell", cell, None, value, name)
 
     @classmethod
-    def sequence(cls, items: list[Any]) -> Watched:
+    def sequence(cls, items: Any) -> Watched:
         """All items of a list."""
-        return cls("sequence", items, None, tuple(items))
+        return cls("sequence", items, None, tuple(list.__iter__(items)))
 
     @classmethod
-    def mapping(cls, items: dict[Any, Any]) -> Watched:
+    def mapping(cls, items: Any) -> Watched:
         """All items of a dictionary."""
-        return cls("mapping", items, None, (tuple(items), tuple(items.values())))
+        return cls("mapping", items, None, (tuple(dict.keys(items)), tuple(dict.values(items))))
+
+    @classmethod
+    def slot(cls, instance: Any, descriptor: Any, value: Any) -> Watched:
+        """What a descriptor written in C reads from an object, or MISSING."""
+        return cls("slot", instance, descriptor, value, descriptor.__name__)
+
+    @classmethod
+    def members(cls, items: Any) -> Watched:
+        """All members of a set, or items of another container of the standard library, in their order."""
+        return cls("members", items, None, tuple(items), f"a {type(items).__name__}")
+
+    @classmethod
+    def contents(cls, buffer: Any) -> Watched:
+        """All elements of an array that is not traced."""
+        return cls("contents", buffer, None, _snapshot(buffer), f"a {type(buffer).__name__}")
+
+    @classmethod
+    def answer(cls, name: str, function: Callable[..., Any], question: Any, value: Any) -> Watched:
+        """What a function answers to a question."""
+        return cls("answer", function, question, value, name)
+
+    @property
+    def native(self) -> bool:
+        """Whether the dispatcher can check it."""
+        return self.kind in ("item", "cell", "sequence", "mapping", "slot")
+
+    @property
+    def place(self) -> Any:
+        """What was read, as a key of a dictionary: one place has one state."""
+        container = self.container
+        if type(container) is types.MappingProxyType:
+            # vars(cls) is another object each time; what it shows is the same.
+            (container,) = gc.get_referents(container)
+        return self.kind, id(container), self.key
 
     def holds(self) -> bool:
         """Whether it is still so."""
+        return same(self.now(), self.value) if self.kind in _SINGLE else self._all_hold()
+
+    def now(self) -> Any:
+        """What is read there now, for a single place."""
         if self.kind == "item":
-            return self.key in self.container and same(self.container[self.key], self.value)
+            return self.container.get(self.key, MISSING)
         if self.kind == "cell":
-            return same(_contents(self.container), self.value)
-        if self.kind == "sequence":
-            return len(self.container) == len(self.value) and all(map(same, self.container, self.value))
+            return _contents(self.container)
+        if self.kind == "slot":
+            return slot_value(self.container, self.key)
+        return self.container(self.key)
+
+    def _all_hold(self) -> bool:
+        if self.kind in ("sequence", "members"):
+            now = tuple(self.container) if self.kind == "members" else tuple(list.__iter__(self.container))
+            return len(now) == len(self.value) and all(map(same, now, self.value))
+        if self.kind == "contents":
+            now = _snapshot(self.container)
+            return len(now) == len(self.value) and all(map(same, now, self.value))
         keys, values = self.value
         return len(self.container) == len(keys) and all(
-            k in self.container and same(self.container[k], v) for k, v in zip(keys, values, strict=True)
+            k in self.container and same(dict.__getitem__(self.container, k), v)
+            for k, v in zip(keys, values, strict=True)
         )
 
     def __str__(self) -> str:
-        if self.kind == "item":
-            return f"{self.key}"
-        return (
-            "a variable of an outer function" if self.kind == "cell" else f"a {type(self.container).__name__}"
-        )
+        if self.name:
+            return self.name
+        return f"{self.key}" if self.kind == "item" else f"a {type(self.container).__name__}"
+
+
+_SINGLE = ("item", "cell", "slot", "answer")
 
 
 def same(a: Any, b: Any) -> bool:
-    """The same object, or equal numbers or strings of one type, bit for bit."""
+    """The same object, or equal numbers, strings or tuples of them of one type, bit for bit."""
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, _NUMBERS):
+    if type(a) is not type(b):
         return False
     if isinstance(a, float):
         return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (math.isnan(a) and math.isnan(b))
-    return bool(a == b)
+    if isinstance(a, np.generic):
+        return bool(a.dtype == b.dtype) and a.tobytes() == b.tobytes()
+    if type(a) is tuple:
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) in _NUMBERS and bool(a == b)
+
+
+def slot_value(instance: Any, descriptor: Any) -> Any:
+    """What a slot holds, or MISSING."""
+    try:
+        return descriptor.__get__(instance, type(instance))
+    except AttributeError:  # an empty slot says so in this way
+        return MISSING
+
+
+def _snapshot(buffer: Any) -> tuple[Any, ...]:
+    if isinstance(buffer, np.ndarray) and buffer.dtype.hasobject:
+        return (buffer.shape, *buffer.ravel().tolist())
+    if isinstance(buffer, np.ndarray):
+        return buffer.dtype.str, buffer.shape, buffer.tobytes()
+    return (bytes(buffer),)
 
 
 def _contents(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
-        return _EMPTY
-
-
-_EMPTY = object()
+        return MISSING

@@ -92,7 +92,7 @@ def adjoint_of_getitem(x: Expr, key: Any, value: Expr) -> Expr:
     line = FUNCTIONS[np.reshape](value, (value.aval.size,))
     where_ = FUNCTIONS[np.reshape](positions, (value.aval.size,))
     summed = scatter_add(line, where_, shape=(x.aval.size,), axes=(0,))
-    return FUNCTIONS[np.reshape](summed, x.shape)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.reshape](summed, x.shape)  # type: ignore[no-any-return]  # registry
 
 
 def _target(x: Any, name: str) -> ArrayTracer:
@@ -165,7 +165,6 @@ class Flat(ArrayTracer):
     """``x.flat``: the elements in order as one line, also where that is no view."""
 
     __slots__ = ("_of",)
-    __hash__ = None
 
     def __init__(self, of: ArrayTracer) -> None:
         made = of.reshape(-1)
@@ -251,8 +250,8 @@ IN_PLACE.update({
 })  # fmt: skip
 IN_PLACE_METHODS["nonzero"] = _nonzero
 IN_PLACE.update({
-    np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _putmask,
-    np.fill_diagonal: _fill_diagonal,
+    np.copyto: _copyto, np.put: _put, np.putmask: _putmask, np.place: _place,
+    np.fill_diagonal: _fill_diagonal, np.put_along_axis: _put_along_axis,
 })  # fmt: skip
 IN_PLACE_METHODS.update({
     "fill": _fill, "sort": _sort, "put": _method_put, "flat": Flat, "set flat": _set_flat,

@@ -40,13 +40,9 @@ CONCRETE: list[Case] = [
     ("w.dot(x)", TraceError, "cannot become a plain NumPy array", "np.stack"),
     ("w.__setitem__(slice(None), x)", TraceError, "cannot become a plain NumPy array", "symgrad.numpy"),
     ("w.__setitem__(0, x[0])", TraceError, "float() of a traced value", "Leave out float()"),
-    ("x.item()", UnsupportedOperationError, "ndarray.item cannot be traced", "Leave out .item()"),
-    ("x.tolist()", UnsupportedOperationError, "ndarray.tolist cannot be traced", "iterate over it"),
     ("x.byteswap()", UnsupportedOperationError, "ndarray.byteswap cannot be traced", "returns a new array"),
     ('f"{x[0]:.3f}"', TraceError, "no digits to format with '.3f'", "Print it outside"),
-    ("pickle.dumps(x)", TraceError, "cannot be pickled or copied", "lives while the function is traced"),
-    ("copy.copy(x[0])", TraceError, "cannot be pickled or copied", "lives while the function is traced"),
-    ("copy.deepcopy([x])", TraceError, "cannot be pickled or copied", "lives while the function is traced"),
+    ("pickle.dumps(x)", TraceError, "cannot be pickled", "lives while the function is traced"),
 ]
 
 DECISIONS: list[Case] = [
@@ -63,7 +59,6 @@ DECISIONS: list[Case] = [
 
 UNKNOWN: list[Case] = [
     ("np.fft.fft(x)", UnsupportedOperationError, "np.fft.fft cannot be traced", "functions that are known"),
-    ("np.unique(x)", UnsupportedOperationError, "np.unique cannot be traced", "functions that are known"),
     ("np.modf(x)", UnsupportedOperationError, "np.modf cannot be traced", "close: fmod"),
     ("np.frexp(x)", UnsupportedOperationError, "np.frexp cannot be traced", "close: exp"),
     ("np.add.reduceat(x, [0, 2])", UnsupportedOperationError, "np.add.reduceat cannot be traced", ""),
@@ -190,7 +185,7 @@ def test_classes_of_errors_are_the_builtin_ones_too(script: Any) -> None:
         ("x[7]", IndexError),
         ("x + 1j", TypeError),
         ("x[0].astype(np.uint8) + 300", OverflowError),
-        ("np.unique(x)", NotImplementedError),
+        ("np.fft.fft(x)", NotImplementedError),
     ):
         module = script(f"{HEAD}    return {line}\n")
         with pytest.raises(builtin):
@@ -199,11 +194,11 @@ def test_classes_of_errors_are_the_builtin_ones_too(script: Any) -> None:
 
 def test_the_line_is_that_of_the_innermost_function_of_the_user(script: Any) -> None:
     module = script(
-        "import numpy as np\n\n\ndef helper(a):\n    b = a + 1\n    return np.unique(b)\n\n\n"
+        "import numpy as np\n\n\ndef helper(a):\n    b = a + 1\n    return np.fft.fft(b)\n\n\n"
         "def f(x, i):\n    return helper(x * 2)\n"
     )
     with pytest.raises(
-        UnsupportedOperationError, match=r"users_script.py:6 in helper: return np.unique\(b\)"
+        UnsupportedOperationError, match=r"users_script.py:6 in helper: return np.fft.fft\(b\)"
     ):
         traced(module.f)
 
@@ -211,7 +206,7 @@ def test_the_line_is_that_of_the_innermost_function_of_the_user(script: Any) -> 
 def test_the_standard_library_is_not_blamed(script: Any) -> None:
     module = script(
         "import functools\nimport numpy as np\n\n\ndef f(x, i):\n"
-        "    return functools.reduce(lambda a, b: np.unique(a), [x, x])\n"
+        "    return functools.reduce(lambda a, b: np.fft.fft(a), [x, x])\n"
     )
     with pytest.raises(UnsupportedOperationError, match=r"users_script\.py:6 in <lambda>"):
         traced(module.f)
