@@ -25,6 +25,7 @@ from ..tracing.watches import MISSING, Watched
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
 from . import specs
+from .live import LiveNumbers
 from .results import Results, finished, written
 from .settings import Settings
 from .specs import DispatcherLike, InputSpec, Watch
@@ -88,6 +89,7 @@ class Entry:
         self.full = False
         self._labels = list(labels)
         self._lock = threading.RLock()
+        self._live = LiveNumbers()
         self._copies: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         self._reset()
 
@@ -151,19 +153,22 @@ class Entry:
 
     def refresh(self) -> None:
         """Forget all paths if something that a trace has read is no longer the same."""
-        for watched in self._watched.values():
-            if not watched.holds():
-                self._reset()
-                self.full = False
-                self.reason = f"a captured value changed: {watched}"
-                return
+        lost = self._live.refresh()
+        changed = [watched for watched in self._watched.values() if not watched.holds()]
+        for watched in changed:
+            self._live.changed(watched)
+        if lost is not None or changed:
+            self._reset()
+            self.full = False
+            self.reason = f"a captured value changed: {lost if lost is not None else changed[0]}"
+            return
         if self._captured_differently():
             self._reset()
             self.reason = "a captured array changed its shape or dtype"
 
     def _captured_differently(self) -> bool:
         arrays = [(c, c.params[0][1].array) for c in self._captures]
-        return any(array.shape != c.shape or array.dtype != c.dtype for c, array in arrays)
+        return any(array.shape != c.shape or array.dtype.newbyteorder("=") != c.dtype for c, array in arrays)
 
     def grow(self, values: Sequence[Any] | None) -> tuple[Traced, Leaf | None]:
         """Trace the path that these data take, and enter it into the tree if there is room."""
@@ -172,7 +177,7 @@ class Entry:
             self.traces += 1
             # What is not kept goes into a table of its own, which is freed with it.
             inputs = self._make_inputs(InternTable()) if self.full else self.inputs
-            traced = trace_path(self.function, inputs, self.name, values)
+            traced = trace_path(self.function, inputs, self.name, values, self._live.arrays)
             self.seconds["trace"] = time.perf_counter() - start
             return traced, None if self.full else self._enter(traced)
 
@@ -387,6 +392,7 @@ class Entry:
         """True where the kernel needs nothing done before or after a call."""
         return (
             not self._copies
+            and not self._live
             and not any(leaf.writes for leaf in self.tree.leaves)
             and all(watched.native for watched in self._watched.values())
         )

@@ -10,11 +10,12 @@ import enum
 import functools
 import sys
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .number_types import STANDS_FOR, real_type
 from .state import active_trace
-from .watches import Watched
+from .watches import MISSING, Watched
 
 if TYPE_CHECKING:
     from .namespace import Space
@@ -47,13 +48,18 @@ class _LoudQuiet:
 
 _made: dict[type, type] = {}
 _original: dict[type, dict[str, Any]] = {}
+_shapes: dict[type, Any] = {}
+
+
+def _shape(cls: type) -> Any:
+    """Names and kinds of what a class and its bases hold: the stand-in is made for them."""
+    return [(n, type(m)) for owner in cls.__mro__[:-1] for n, m in vars(owner).items()]
 
 
 def class_stand_in(cls: type) -> Any:
     """The stand-in of a class of the user's; the class itself where there can be none."""
-    known = _made.get(cls)
-    if known is not None:
-        return known
+    if cls in _made and _shapes[cls] == _shape(cls):
+        return _made[cls]
     if isinstance(cls, enum.EnumMeta) or issubclass(cls, BaseException) or STANDS_FOR in vars(cls):
         return cls
     members = _members(cls)
@@ -65,7 +71,7 @@ def class_stand_in(cls: type) -> Any:
         made: Any = meta(cls.__name__, bases, dict(members))
     except TypeError:  # a class that cannot be derived from
         made = cls
-    _made[cls] = made
+    _made[cls], _shapes[cls] = made, _shape(cls)
     if made is not cls:
         _original[made] = {n: vars(made)[n] for n in members if n in vars(made)}
     return made
@@ -104,23 +110,23 @@ def _members(cls: type) -> dict[str, Any]:
             continue
         for name, member in vars(owner).items():
             if name not in members and name not in _UNTOUCHED:
-                made = _member(owner, name, member)
+                made = _member(cls, name, member)
                 if made is not None:
                     members[name] = made
     return members
 
 
-def _member(owner: type, name: str, member: Any) -> Any:
+def _member(cls: type, name: str, member: Any) -> Any:
     if isinstance(member, types.FunctionType):
         special = name.startswith("__") and name.endswith("__")
-        return _special(owner, name) if special else _Member(owner, name)
+        return _special(cls, name) if special else _Member(cls, name)
     if isinstance(member, property):
-        return _property(owner, name, member)
+        return _property(cls, name, member)
     if isinstance(member, _SLOTS) or member is None:
         return None
     wrapped = isinstance(member, (staticmethod, classmethod, functools.cached_property))
     if wrapped or callable(member) or not hasattr(type(member), "__get__"):
-        return _Member(owner, name)
+        return _Member(cls, name)
     return None  # a descriptor of the user's own: inherited as it is
 
 
@@ -133,31 +139,40 @@ def current_space() -> Space | None:
 class _Member:
     """A method or another attribute of a class, looked up in the trace in progress."""
 
-    __slots__ = ("_name", "_owner")
+    __slots__ = ("_name", "_of")
 
-    def __init__(self, owner: type, name: str) -> None:
-        self._owner = owner
+    def __init__(self, of: type, name: str) -> None:
+        self._of = of
         self._name = name
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
-        return bind(self._owner, self._name, instance, type(instance) if cls is None else cls)
+        return bind(self._of.__mro__, self._name, instance, type(instance) if cls is None else cls)
 
 
-def bind(owner: type, name: str, instance: Any, cls: Any) -> Any:
-    """What ``instance.name`` gives where the name is found in ``owner``; for a class ``instance`` is None."""
-    member = vars(owner)[name]
+def bind(order: Sequence[type], name: str, instance: Any, cls: Any) -> Any:
+    """What ``instance.name`` gives, looked for in classes in order; for a class ``instance`` is None."""
     space = current_space()
+    owner = _owner(order, name, space)
+    member = vars(owner)[name]
     if space is None:
         return member.__get__(instance, cls) if hasattr(type(member), "__get__") else member
     if isinstance(member, (staticmethod, classmethod)):
         function = _watched(space, owner, name, member)
         return types.MethodType(function, cls) if isinstance(member, classmethod) else function
-    if isinstance(member, functools.cached_property):
-        return member if instance is None else _watched(space, owner, name, member)(instance)
-    if isinstance(member, property):
+    if isinstance(member, (property, functools.cached_property)):
         return member if instance is None else _watched(space, owner, name, member)(instance)
     value = space.read(member, Watched.item(vars(owner), name, member))
     return value.__get__(instance, cls) if hasattr(type(value), "__get__") else value
+
+
+def _owner(order: Sequence[type], name: str, space: Space | None = None) -> type:
+    """The first class that holds a name; that those before do not is watched."""
+    for owner in order:
+        if name in vars(owner):
+            return owner
+        if space is not None:
+            space.watched.append(Watched.item(vars(owner), name, MISSING))
+    raise AttributeError(f"type object {order[0].__name__!r} has no attribute {name!r}")
 
 
 def _watched(space: Space, owner: type, name: str, member: Any) -> Any:
@@ -167,21 +182,22 @@ def _watched(space: Space, owner: type, name: str, member: Any) -> Any:
     return space.out(inner if inner is not None else member.__func__)
 
 
-def _special(owner: type, name: str) -> Any:
+def _special(of: type, name: str) -> Any:
     """A method that Python itself calls: it must be a function."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return bind(owner, name, self, type(self))(*args, **kwargs)
+        return bind(of.__mro__, name, self, type(self))(*args, **kwargs)
 
     method.__name__ = name
     return method
 
 
-def _property(owner: type, name: str, member: property) -> property:
+def _property(of: type, name: str, member: property) -> property:
     def part(which: str) -> Any:
         def call(self: Any, *value: Any) -> Any:
-            found = vars(owner)[name]
             space = current_space()
+            owner = _owner(of.__mro__, name, space)
+            found = vars(owner)[name]
             function = getattr(found, which)
             if space is not None:
                 space.watched.append(Watched.item(vars(owner), name, found))
@@ -193,19 +209,14 @@ def _property(owner: type, name: str, member: property) -> property:
     return property(part("fget"), part("fset"), part("fdel"), member.__doc__)
 
 
-def _owner(cls: type, name: str) -> type:
-    """The class that a name of another one comes from."""
-    return next(k for k in cls.__mro__ if name in vars(k))
-
-
 def _allocation(cls: type) -> Any:
     """``__new__``: what it makes is noted, to be given its own class later."""
 
     def allocate(made_from: Any, *args: Any, **kwargs: Any) -> Any:
         space = current_space()
-        owner = _owner(cls, "__new__")
+        owner = _owner(cls.__mro__, "__new__")
         if owner is object:
-            if (args or kwargs) and _owner(cls, "__init__") is object:
+            if (args or kwargs) and _owner(cls.__mro__, "__init__") is object:
                 raise TypeError(f"{cls.__name__}() takes no arguments")
             made = object.__new__(made_from)
         elif space is not None and isinstance(vars(owner)["__new__"], staticmethod):
@@ -239,12 +250,13 @@ class Super:
         cls, instance = object.__getattribute__(self, "_parts")
         of_class = isinstance(instance, type)
         order = (instance if of_class else type(instance)).__mro__
-        for owner in order[order.index(cls) + 1 :]:
-            if name in vars(owner):
-                if owner.__module__ == "builtins" or name == "__new__":
-                    return getattr(super(cls, instance), name) if owner is not object else _of_object(name, instance)
-                return bind(owner, name, None if of_class else instance, instance if of_class else type(instance))
-        raise AttributeError(f"'super' object has no attribute {name!r}")
+        rest = order[order.index(cls) + 1 :]
+        owner = _owner(rest, name)
+        if owner is object:
+            return _of_object(name, instance)
+        if owner.__module__ == "builtins" or name == "__new__":
+            return getattr(super(cls, instance), name)
+        return bind(rest, name, None if of_class else instance, instance if of_class else type(instance))
 
 
 def _of_object(name: str, instance: Any) -> Any:

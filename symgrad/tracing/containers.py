@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ def is_container(value: Any) -> bool:
 class Copies:
     """The copies that were handed out in one trace."""
 
-    def __init__(self, out: Convert, watch: Callable[[Watched], None]) -> None:
+    def __init__(self, out: Convert, watch: Callable[[Watched], None], live: Mapping[Any, Any]) -> None:
         self._out = out
         self._watch = watch
+        self._live = live
         self._handed: list[tuple[Any, Any, list[Any]]] = []
 
     def empty(self, value: Any) -> Any:
@@ -42,12 +43,16 @@ class Copies:
     def fill(self, value: Any, made: Any) -> Any:
         """Fill a copy with what stands for the items; later changes to it are noticed."""
         if isinstance(value, dict):
-            self._watch(Watched.mapping(value))
-            for k in list(dict.keys(value)):
-                dict.__setitem__(made, self._out(k), self._out(dict.__getitem__(value, k)))
+            ordered = isinstance(value, collections.OrderedDict)
+            if ordered:
+                self._watch(Watched.members(value))
+            enter: Any = collections.OrderedDict.__setitem__ if ordered else dict.__setitem__
+            items = self._items(Watched.mapping(value))
+            keys = collections.OrderedDict.__iter__(value) if ordered else dict.__iter__(value)
+            for k, item in zip(list(keys), items, strict=True):
+                enter(made, self._out(k), item)
         elif isinstance(value, list):
-            self._watch(Watched.sequence(value))
-            list.extend(made, [self._out(v) for v in list.__iter__(value)])
+            list.extend(made, self._items(Watched.sequence(value)))
         else:
             self._watch(Watched.members(value))
             items = [self._out(v) for v in value]
@@ -57,6 +62,18 @@ class Copies:
         self.note(value, made)
         return made
 
+    def _items(self, watched: Watched) -> list[Any]:
+        """What stands for the items of a list or dictionary; some may be numbers that are read at every call."""
+        parts = watched.parts()
+        if not any(p.place in self._live for p in parts):
+            self._watch(watched)
+            return [self._out(p.value) for p in parts]
+        self._watch(Watched.members(watched.container) if watched.kind == "mapping" else _length(watched.container))
+        for p in parts:
+            if p.place not in self._live:
+                self._watch(p)
+        return [self._live[p.place] if p.place in self._live else self._out(p.value) for p in parts]
+
     def note(self, value: Any, made: Any) -> None:
         """Remember what a copy holds when it is handed out."""
         self._handed.append((value, made, _listed(made)))
@@ -64,6 +81,14 @@ class Copies:
     def changed(self) -> list[tuple[Any, Any, list[Any]]]:
         """Originals with copies that traced code has changed, and what those held before."""
         return [h for h in self._handed if _differs(h[1], h[2])]
+
+
+def _length(items: Any) -> Watched:
+    return Watched.answer("a list", _length_of(items), None, len(items))
+
+
+def _length_of(items: Any) -> Callable[[Any], int]:
+    return lambda _: len(items)
 
 
 def restore(real: Any, made: Any, before: list[Any], plain: Convert) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PARTS = "_symgrad_parts"
 _CONTAINERS = (dict, list, set, types.SimpleNamespace)
-_made: dict[type, type] = {}
+_made: dict[type, tuple[type, Any]] = {}
 
 
 def proxy_of(instance: Any, space: Space) -> Any:
@@ -63,9 +63,9 @@ def _rebuilt(instance: Any, cls: type, space: Space) -> Any:
 
 
 def _proxy_class(cls: type) -> Any:
-    if cls in _made:
-        return _made[cls]
     base = class_stand_in(cls)
+    if cls in _made and _made[cls][0] is base:
+        return _made[cls][1]
     made: Any = None
     if base is not cls:
         members: dict[str, Any] = {
@@ -83,7 +83,7 @@ def _proxy_class(cls: type) -> Any:
         except TypeError:
             # Classes with C-level state or that forbid subclasses stand for themselves.
             made = None
-    _made[cls] = made
+    _made[cls] = base, made
     return made
 
 

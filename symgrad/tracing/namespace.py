@@ -42,6 +42,7 @@ _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
 _KNOWN = frozenset({"numpy", "scipy", "symgrad", "sympy", "mpmath", "jinja2", "optree"})
 _CONTAINING = frozenset({"types", "argparse", "collections", "queue"})
 _BUFFERS = (bytearray, memoryview)
+_SYNCHRONIZING = frozenset({"threading", "asyncio", "multiprocessing"})
 random: Any = lazy_import("random")
 
 
@@ -74,7 +75,7 @@ class Space:
         self.functions: dict[int, tuple[Any, Any, dict[str, Any]]] = {}
         self.cells: dict[int, tuple[Any, Any, Any, str]] = {}
         self.modules: dict[int, Globals] = {}
-        self.containers = Copies(self.out, self.watched.append)
+        self.containers = Copies(self.out, self.watched.append, trace.live)
         self.called: dict[int, str] = {}
         self.real: dict[int, tuple[Any, Any]] = {}
         self._kept: dict[int, tuple[Any, Any]] = {}
@@ -215,7 +216,7 @@ class Space:
                 self.proxies.append((value, made))
                 self._fill(value, made)
             return made
-        if hasattr(value, "__dict__") and not callable(value):
+        if hasattr(value, "__dict__") and not callable(value) and kind.__module__ not in _SYNCHRONIZING:
             self._watch_state(value)
         known = namesake(value)
         return value if known is None else known

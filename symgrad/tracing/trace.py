@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..core.graph import Graph
 from ..core.paths import Guard
 from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
+from ..ops.casting import python_number
 from ..ops.define import lift
 from . import looking_through as _looking  # noqa: F401 - enters the functions that give views
 from . import reading as _reading  # noqa: F401 - enters the methods that read elements
@@ -74,7 +75,8 @@ class Traced:
 
 
 def trace_path(
-    function: Callable[..., Any], inputs: Sequence[Expr], name: str, values: Sequence[Any] | None = None
+    function: Callable[..., Any], inputs: Sequence[Expr], name: str, values: Sequence[Any] | None = None,
+    live: Mapping[Any, Any] | None = None,
 ) -> Traced:
     """Run a function of a flat list of values on tracers of the given inputs.
 
@@ -88,10 +90,14 @@ def trace_path(
         Name of the function, for messages.
     values
         Data to take decisions on.
+    live
+        Arrays with captured numbers that are read at every call, by the places they come from.
     """
     table = inputs[0].table if inputs else InternTable()
     data = None if values is None else {x.id: v for x, v in zip(inputs, values, strict=True)}
     trace = Trace(table, data)
+    for place, array in (live or {}).items():
+        trace.live[place] = wrap(python_number(table.capture(array)))
     with tracing(trace):
         try:
             tracers = [wrap(x) for x in inputs]

@@ -24,8 +24,9 @@ class Watched:
     ----------
     kind
         ``"item"`` of a dictionary (globals, attributes), contents of a closure ``"cell"``, all of a ``"sequence"``
-        or a ``"mapping"``, a ``"slot"`` of an object; or, which takes Python to check, the ``"members"`` of a set,
-        the ``"contents"`` of an array that is not traced, the ``"answer"`` of a function.
+        or a ``"mapping"``, a ``"slot"`` of an object; or, which takes Python to check, an ``"entry"`` of a list, the
+        ``"members"`` of a set or the keys of a dictionary, the ``"contents"`` of an array that is not traced, the
+        ``"answer"`` of a function.
     container
         What was read from.
     key
@@ -34,7 +35,7 @@ class Watched:
         What was there: for containers a tuple of items, or of keys and values.
     """
 
-    kind: Literal["item", "cell", "sequence", "mapping", "slot", "members", "contents", "answer"]
+    kind: Literal["item", "cell", "sequence", "mapping", "slot", "entry", "members", "contents", "answer"]
     container: Any
     key: Any
     value: Any
@@ -66,6 +67,11 @@ class Watched:
         return cls("slot", instance, descriptor, value, descriptor.__name__)
 
     @classmethod
+    def entry(cls, items: Any, index: int, value: Any) -> Watched:
+        """An item of a list."""
+        return cls("entry", items, index, value, f"an item of a {type(items).__name__}")
+
+    @classmethod
     def members(cls, items: Any) -> Watched:
         """All members of a set, or items of another container of the standard library, in their order."""
         return cls("members", items, None, tuple(items), f"a {type(items).__name__}")
@@ -94,6 +100,14 @@ class Watched:
             (container,) = gc.get_referents(container)
         return self.kind, id(container), self.key
 
+    def parts(self) -> list[Watched]:
+        """One watch for each item of a list or dictionary."""
+        if self.kind == "sequence":
+            return [Watched.entry(self.container, k, v) for k, v in enumerate(self.value)]
+        if self.kind == "mapping":
+            return [Watched.item(self.container, k, v) for k, v in zip(*self.value, strict=True)]
+        return []
+
     def holds(self) -> bool:
         """Whether it is still so."""
         return same(self.now(), self.value) if self.kind in _SINGLE else self._all_hold()
@@ -106,6 +120,8 @@ class Watched:
             return _contents(self.container)
         if self.kind == "slot":
             return slot_value(self.container, self.key)
+        if self.kind == "entry":
+            return self.container[self.key] if self.key < len(self.container) else MISSING
         return self.container(self.key)
 
     def _all_hold(self) -> bool:
@@ -127,7 +143,7 @@ class Watched:
         return f"{self.key}" if self.kind == "item" else f"a {type(self.container).__name__}"
 
 
-_SINGLE = ("item", "cell", "slot", "answer")
+_SINGLE = ("item", "cell", "slot", "entry", "answer")
 
 
 def same(a: Any, b: Any) -> bool:
