@@ -63,18 +63,39 @@ def class_stand_in(cls: type) -> Any:
     if isinstance(cls, enum.EnumMeta) or issubclass(cls, BaseException) or STANDS_FOR in vars(cls):
         return cls
     members = _members(cls)
-    meta: Any = type(cls)
-    bases: tuple[type, ...] = (cls,)
-    if "__init_subclass__" in {n for owner in cls.__mro__[:-1] for n in vars(owner)}:
-        bases = (_LoudQuiet if cls.__dictoffset__ else _Quiet, cls)
-    try:
-        made: Any = meta(cls.__name__, bases, dict(members))
-    except TypeError:  # a class that cannot be derived from
-        made = cls
+    made = _derived(cls, members)
     _made[cls], _shapes[cls] = made, _shape(cls)
     if made is not cls:
         _original[made] = {n: vars(made)[n] for n in members if n in vars(made)}
     return made
+
+
+def _derived(cls: type, members: dict[str, Any]) -> Any:
+    """A class derived from one of the user's; that one itself where there can be none."""
+    meta: Any = type(cls)
+    listening = [c for c in cls.__mro__[:-1] if "__init_subclass__" in vars(c) and c.__module__ != "typing"]
+    quiet = (_LoudQuiet if cls.__dictoffset__ else _Quiet, cls)
+    for bases in ([quiet] if listening else []) + [(cls,)]:
+        try:
+            made = meta(cls.__name__, bases, dict(members))
+        except TypeError:  # a class that cannot be derived from
+            continue
+        if _can_settle(made, cls):
+            return made
+    return cls
+
+
+def _can_settle(made: type, cls: type) -> bool:
+    """Whether objects made while tracing can change to their own class."""
+    try:
+        instance = object.__new__(made)
+    except TypeError:  # containers and the like are made in another way
+        return True
+    try:
+        object.__setattr__(instance, "__class__", cls)
+    except TypeError:
+        return False
+    return True
 
 
 def class_changes(made: type) -> dict[str, Any]:
@@ -124,10 +145,7 @@ def _member(cls: type, name: str, member: Any) -> Any:
         return _property(cls, name, member)
     if isinstance(member, _SLOTS) or member is None:
         return None
-    wrapped = isinstance(member, (staticmethod, classmethod, functools.cached_property))
-    if wrapped or callable(member) or not hasattr(type(member), "__get__"):
-        return _Member(cls, name)
-    return None  # a descriptor of the user's own: inherited as it is
+    return _descriptor(cls, name) if hasattr(type(member), "__set__") else _Member(cls, name)
 
 
 def current_space() -> Space | None:
@@ -161,8 +179,24 @@ def bind(order: Sequence[type], name: str, instance: Any, cls: Any) -> Any:
         return types.MethodType(function, cls) if isinstance(member, classmethod) else function
     if isinstance(member, (property, functools.cached_property)):
         return member if instance is None else _watched(space, owner, name, member)(instance)
+    if isinstance(member, (functools.partialmethod, functools.singledispatchmethod)):
+        space.watched.append(Watched.item(vars(owner), name, member))
+        return _indirect(space, member, instance, cls)
     value = space.read(member, Watched.item(vars(owner), name, member))
     return value.__get__(instance, cls) if hasattr(type(value), "__get__") else value
+
+
+def _indirect(space: Space, member: Any, instance: Any, cls: Any) -> Any:
+    """A method that is chosen or completed when it is called."""
+    if isinstance(member, functools.partialmethod):
+        function = space.out(member.func).__get__(instance, cls)
+        return functools.partial(function, *map(space.out, member.args), **space.out(dict(member.keywords)))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen = member.dispatcher.dispatch(real_type(args[0].__class__))
+        return space.out(chosen).__get__(instance, cls)(*args, **kwargs)
+
+    return call
 
 
 def _owner(order: Sequence[type], name: str, space: Space | None = None) -> type:
@@ -190,6 +224,20 @@ def _special(of: type, name: str) -> Any:
 
     method.__name__ = name
     return method
+
+
+def _descriptor(of: type, name: str) -> property:
+    """A descriptor of the user's own that can be assigned to."""
+
+    def read(self: Any) -> Any:
+        return bind(of.__mro__, name, self, type(self))
+
+    def write(self: Any, value: Any) -> None:
+        space = current_space()
+        member = vars(_owner(of.__mro__, name, space))[name]
+        (member if space is None else space.out(member)).__set__(self, value)
+
+    return property(read, write)
 
 
 def _property(of: type, name: str, member: property) -> property:

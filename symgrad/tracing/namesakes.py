@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import sys
 import types
 from typing import Any
@@ -56,6 +57,12 @@ def _import(name: str, *args: Any, **kwargs: Any) -> Any:
     return module if space is None else space.out(module)
 
 
+def _import_module(name: str, package: str | None = None) -> Any:
+    module = importlib.import_module(name, package)
+    space = current_space()
+    return module if space is None else space.out(module)
+
+
 BUILTINS: dict[str, Any] = dict(
     vars(builtins), float=FLOAT, int=INT, isinstance=isinstance_, issubclass=issubclass_, type=Type, super=Super,
     print=print_, open=open_, input=input_, __import__=_import,
@@ -75,6 +82,7 @@ _NAMES: dict[str, dict[str, Any]] = {
     "statistics": STATISTICS,
     "builtins": {name: made for name, made in BUILTINS.items() if made is not vars(builtins)[name]},
     "warnings": {"warn": warn_},
+    "importlib": {"import_module": _import_module},
 }
 """Names that are symgrad's, by module."""
 

@@ -14,6 +14,7 @@ import io
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,6 +33,7 @@ from .mathematics import is_traced
 from .namesakes import module_stand_in, namesake
 from .number_types import NumberType, real_type
 from .outside import ENVIRONMENT, Outside, random_source
+from .refusing import refuse
 from .spaces import Cached, Globals, UserModule
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
@@ -41,7 +43,8 @@ _PLAIN = (int, float, bool, str, bytes, complex, type(None), slice, range)
 _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
 _KNOWN = frozenset({"numpy", "scipy", "symgrad", "sympy", "mpmath", "jinja2", "optree"})
 _CONTAINING = frozenset({"types", "argparse", "collections", "queue"})
-_BUFFERS = (bytearray, memoryview)
+_VIEWS: dict[type, str] = {type(getattr({}, name)()): name for name in ("keys", "values", "items")}
+_MAKING_CLASSES = ("__new__", "__init__", "__prepare__")
 _SYNCHRONIZING = frozenset({"threading", "asyncio", "multiprocessing"})
 random: Any = lazy_import("random")
 
@@ -183,10 +186,21 @@ class Space:
             return value if known is None else known
         if isinstance(value, NumberType) or real_type(value) is not value or self._is_traced_world(value):
             return value
+        self._check_metaclass(value)
         made = class_stand_in(value)
         if made is not value:
             self.classes.append(made)
         return made
+
+    @staticmethod
+    def _check_metaclass(value: type) -> None:
+        meta = type(value)
+        own = [n for n, m in vars(meta).items() if isinstance(m, types.FunctionType) and n not in _MAKING_CLASSES]
+        if is_user_module(meta.__module__) and own:
+            refuse(
+                f"the class {value.__name__} has a metaclass with methods ({', '.join(own)}), which cannot be traced",
+                "Make objects of that class outside of the traced function.",
+            )
 
     def _object(self, value: Any, kind: type) -> Any:
         if kind is functools._lru_cache_wrapper:
@@ -200,14 +214,19 @@ class Space:
             return random_source(value, kind.__name__)
         if _reaches_out(value):
             return Outside(value, f"a {kind.__name__}")
-        if isinstance(value, _BUFFERS) or kind.__module__ == "array":
-            self.watched.append(Watched.contents(value))
-            return value
         if isinstance(value, contextvars.ContextVar):
             return _Variable(value, self)
+        if kind in _VIEWS:
+            (behind,) = gc.get_referents(value.mapping)
+            return getattr(self.out(behind), _VIEWS[kind])()
+        if isinstance(value, weakref.ReferenceType):
+            return lambda: self.out(value())
         if isinstance(value, types.MappingProxyType):
             (behind,) = gc.get_referents(value)
             return types.MappingProxyType(self.out(behind))
+        if _is_buffer(value):
+            self.watched.append(Watched.contents(value))
+            return value
         is_users = is_user_module(kind.__module__) and not self._is_traced_world(value)
         if is_users or (kind.__module__ in _CONTAINING and hasattr(value, "__dict__")):
             made = proxy_of(value, self)
@@ -215,8 +234,10 @@ class Space:
                 self._keep(value, made)
                 self.proxies.append((value, made))
                 self._fill(value, made)
-            return made
-        if hasattr(value, "__dict__") and not callable(value) and kind.__module__ not in _SYNCHRONIZING:
+                return made
+            if made is not value:
+                return made
+        if hasattr(value, "__dict__") and (is_users or not callable(value)) and kind.__module__ not in _SYNCHRONIZING:
             self._watch_state(value)
         known = namesake(value)
         return value if known is None else known
@@ -377,6 +398,14 @@ def _asker(variable: contextvars.ContextVar[Any], default: tuple[Any, ...]) -> C
             return MISSING
 
     return ask
+
+
+def _is_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
 
 
 def _reaches_out(value: Any) -> bool:

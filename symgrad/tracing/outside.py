@@ -172,7 +172,30 @@ class SystemModule:
         value = getattr(sys, name)
         if name in ("stdout", "stderr", "stdin"):
             return Outside(value, f"sys.{name}")
-        return _handed_out(value) if type(value) in (list, dict) and name != "modules" else value
+        trace = active_trace()
+        if trace is None or trace.space is None:
+            return value
+        if name == "modules":
+            return _Modules()
+        return trace.space.out(value) if type(value) in (list, dict) else value
+
+
+class _Modules:
+    """Stands for ``sys.modules``."""
+
+    def __getitem__(self, name: str) -> Any:
+        trace = active_trace()
+        return sys.modules[name] if trace is None or trace.space is None else trace.space.out(sys.modules[name])
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The module, or the default."""
+        return self[name] if name in sys.modules else default
+
+    def __contains__(self, name: str) -> bool:
+        return name in sys.modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sys.modules)
 
 
 class Environment:

@@ -63,6 +63,7 @@ from tests.tracing.captured_world import (
     A,
     Layer,
     Model,
+    Registered,
     adding,
     asserting,
     assigning,
@@ -515,4 +516,10 @@ row(
     "refused",
     lambda x: (delattr(LAYER, "w"), x[1])[1],
     (sg.TraceError, "the attribute w of an object from outside is deleted"),
+)
+row(
+    "a class with a metaclass that has methods",
+    "refused",
+    lambda x: Registered(x[0]).v,
+    (sg.TraceError, "the class Registered has a metaclass with methods"),
 )
