@@ -88,7 +88,7 @@ def _derived(cls: type, members: dict[str, Any]) -> Any:
 def _can_settle(made: type, cls: type) -> bool:
     """Whether objects made while tracing can change to their own class."""
     try:
-        instance = object.__new__(made)
+        instance: Any = object.__new__(made)
     except TypeError:  # containers and the like are made in another way
         return True
     try:
