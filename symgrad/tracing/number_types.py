@@ -64,15 +64,14 @@ def _number_type(real: Any, dtype: Any, convert: Callable[[Tracer], Any]) -> Any
 
 def as_float(x: Tracer) -> Any:
     """``float(x)``: a Python float."""
-    if x.size != 1:
+    aval = x.expr.aval
+    if aval.size != 1:
         raise TypeError("only length-1 arrays can be converted to Python scalars")
-    return record(_python_float, (x,))
+    return x if aval.weak and aval.dtype == np.float64 else record(_python_float, (x,))
 
 
 def _python_float(x: Any) -> Any:
-    if x.aval.weak and x.dtype.kind == "f":
-        return x
-    return python_number(cast(FUNCTIONS[np.reshape](x, ()), np.float64))
+    return python_number(cast(FUNCTIONS[np.reshape](x, ()) if x.shape else x, np.float64))
 
 
 def _typed(dtype: Any) -> Callable[[Tracer], Any]:

@@ -38,7 +38,7 @@ class Builtins(dict[str, Any]):
 class Globals(dict[str, Any]):
     """The global names of one module as the traced functions of that module see them."""
 
-    __slots__ = ("_handed", "_real", "_space")
+    __slots__ = ("_builtins", "_handed", "_real", "_space")
 
     def __init__(self, real: dict[str, Any], space: Space) -> None:
         super().__init__({k: real[k] for k in _MODULE_NAMES if k in real})
@@ -47,6 +47,7 @@ class Globals(dict[str, Any]):
         self._real = real
         self._space = space
         self._handed: dict[str, Any] = {}
+        self._builtins: dict[str, Any] = {}
 
     def __missing__(self, name: str) -> Any:
         if name in self._handed:
@@ -54,9 +55,12 @@ class Globals(dict[str, Any]):
         value = self._real.get(name, MISSING)
         watched = Watched.item(self._real, name, value)
         if value is MISSING:
-            # The interpreter goes on to the builtins; a global name may hide them one day.
+            # The interpreter would go on to the builtins; a global name may hide them one day.
             self._space.watched.append(watched)
-            raise KeyError(name)
+            value = BUILTINS[name]
+            self._builtins[name] = value
+            dict.__setitem__(self, name, value)
+            return value
         stand_in = self._handed[name] = self._space.read(value, watched)
         dict.__setitem__(self, name, stand_in)
         return stand_in
@@ -65,20 +69,17 @@ class Globals(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         try:
-            self[str(name)]
+            value = self[str(name)]
         except KeyError:
             return False
-        return True
+        return self._builtins.get(str(name), MISSING) is not value
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value of a name, or the default."""
-        try:
-            return self[name]
-        except KeyError:
-            return default
+        return dict.__getitem__(self, name) if self.__contains__(name) else default
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._real, *dict.keys(self)]))
+        return iter([k for k in dict.fromkeys([*self._real, *dict.keys(self)]) if k in self])
 
     def keys(self) -> Any:
         """All names."""
@@ -94,9 +95,8 @@ class Globals(dict[str, Any]):
 
     def stored(self) -> dict[str, Any]:
         """Names that traced code assigned."""
-        return {
-            k: v for k, v in dict.items(self) if not k.startswith("__") and self._handed.get(k, MISSING) is not v
-        }
+        known = {**self._builtins, **self._handed}
+        return {k: v for k, v in dict.items(self) if not k.startswith("__") and known.get(k, MISSING) is not v}
 
     def deleted(self) -> list[str]:
         """Names that traced code deleted."""
