@@ -138,7 +138,7 @@ def formula(f: Callable[..., Any], *specs_or_examples: Any, wrt: int | str | Non
     --------
     >>> import numpy as np, symgrad as sg
     >>> print(sg.formula(lambda x: np.sin(x) ** 2, sg.Spec(), wrt="x"))
-    ∂f/∂x = 2·sin(x)·cos(x)
+    ∂f/∂x = 2·cos(x)·sin(x)
     """
     run = f._function if isinstance(f, Compiled) else f
     name = plain_name(f)

@@ -119,7 +119,7 @@ def blas_table() -> BlasTable | None:
     >>> table is None or table.int_bytes in (4, 8)
     True
     """
-    global _table, _searched  # noqa: PLW0603
+    global _table, _searched  # noqa: PLW0603 - found once for the process
     with _lock:
         if not _searched:
             _table = next(filter(None, (_checked(*found) for found in _candidates())), None)
@@ -247,7 +247,7 @@ def _multiplies(dgemm: int, convention: Convention, int_bytes: int) -> bool:
 
 def _after_fork() -> None:
     # The lock may have been held by a thread that does not exist in the child.
-    global _lock  # noqa: PLW0603
+    global _lock  # noqa: PLW0603 - a child needs a lock of its own
     _lock = threading.RLock()
 
 

@@ -455,7 +455,7 @@ def get_or_build(
 
 def _after_fork() -> None:
     # Locks may have been held by threads that do not exist in the child.
-    global _default_lock  # noqa: PLW0603
+    global _default_lock  # noqa: PLW0603 - a child needs a lock of its own
     _default_lock = threading.Lock()
     for cache in _alive:
         cache._new_lock()

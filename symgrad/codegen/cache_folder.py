@@ -231,7 +231,7 @@ def _remove_private_folder() -> None:
 
 def _after_fork() -> None:
     # The lock may have been held by a thread that does not exist in the child.
-    global _lock  # noqa: PLW0603
+    global _lock  # noqa: PLW0603 - a child needs a lock of its own
     _lock = threading.RLock()
 
 

@@ -208,6 +208,7 @@ class _Writer:
                 self.uses[out.id] = self.uses.get(out.id, 0) + (2 if vertex.leaf is not None else 1)
                 self.last[out.id] = len(self.nodes)
         self.position = {node.id: k for k, node in enumerate(self.nodes)}
+        self.inside: dict[int, list[Expr]] = {}
         self.free: dict[tuple[Any, ...], list[str]] = {}
         self.owned: dict[int, str] = {}
         self.viewed: set[int] = set()
@@ -241,6 +242,7 @@ class _Writer:
             and not self._large(node)
         ):
             self.texts[node.id] = (text, precedence)
+            self._postpone(node)
             return
         buffer = self._buffer(node)
         if buffer is not None:
@@ -321,6 +323,16 @@ class _Writer:
 
     # ---------------------------------------------------------------- buffers
 
+    def _reads(self, node: Expr) -> list[Expr]:
+        """What the text of a node names: its operands, and those of operands that are written inside it."""
+        return [read for a in dict.fromkeys(node.args) for read in (a, *self.inside.get(a.id, ()))]
+
+    def _postpone(self, node: Expr) -> None:
+        """What is written inside its user is read no earlier than there."""
+        reads = self.inside[node.id] = self._reads(node)
+        for read in reads:
+            self.last[read.id] = max(self.last[read.id], self.last[node.id])
+
     def _large(self, node: Expr) -> bool:
         return node.aval.size * node.dtype.itemsize >= BUFFER_BYTES
 
@@ -343,7 +355,7 @@ class _Writer:
 
     def _release(self, node: Expr, name: str) -> None:
         now = self.position[node.id]
-        for a in dict.fromkeys(node.args):
+        for a in dict.fromkeys(self._reads(node)):
             if a.id in self.owned and self.last[a.id] == now:
                 self.free.setdefault((a.shape, a.dtype), []).append(self.owned.pop(a.id))
         if (

@@ -91,7 +91,7 @@ class _Running:
         self.timeout = timeout
         self.deadline = time.monotonic() + timeout
         self.trouble = ""
-        self.output: IO[bytes] = tempfile.TemporaryFile(dir=_scratch(job.folder))  # noqa: SIM115
+        self.output: IO[bytes] = tempfile.TemporaryFile(dir=_scratch(job.folder))  # noqa: SIM115 - closed with the job
         self.process: subprocess.Popen[bytes] | None = None
         scratch = _scratch(job.folder) or tempfile.gettempdir()
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(scratch)}

@@ -170,7 +170,7 @@ def reset() -> None:
 
 def _after_fork() -> None:
     # The lock may have been held by a thread that does not exist in the child.
-    global _lock  # noqa: PLW0603
+    global _lock  # noqa: PLW0603 - a child needs a lock of its own
     _lock = threading.RLock()
 
 
@@ -313,7 +313,7 @@ def _cpu_fields() -> dict[str, str]:
     # Only the first processor is read: the file is slow to make on machines with many.
     fields: dict[str, str] = {}
     try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:  # noqa: PTH123 - no real file
             for line in lines:
                 name, colon, value = line.partition(":")
                 if not colon and fields:

@@ -48,7 +48,7 @@ class Value:
         """The Python number that all elements are bit for bit; None if they differ or there are none."""
         if self._number is _UNKNOWN:
             self._number = self._find_number()
-        return self._number  # type: ignore[no-any-return]
+        return self._number  # type: ignore[no-any-return]  # unknown until asked
 
     def _find_number(self) -> float | bool | None:
         size, item = self.array.size, self.array.dtype.itemsize

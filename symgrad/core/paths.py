@@ -167,7 +167,7 @@ class PathTree:
         for v in order:
             copies[v.number].children = {k: copies[c.number] for k, c in v.children.items()}
         made.root = copies[self.root.number]
-        made.leaves = [copies[v.number].leaf for v in order if v.leaf is not None]  # type: ignore[misc]
+        made.leaves = [copies[v.number].leaf for v in order if v.leaf is not None]  # type: ignore[misc]  # as v
         made.leaves.sort(key=lambda leaf: leaf.index)
         return made
 

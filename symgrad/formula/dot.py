@@ -176,7 +176,7 @@ def _ordered(rows: list[list[Expr]], nodes: Sequence[Expr]) -> list[list[Expr]]:
         neighbours = below if sweep % 2 else above
         for row in reversed(rows) if sweep % 2 else rows:
             means = {n.id: _mean([place[i] for i in neighbours[n.id]], place[n.id]) for n in row}
-            row.sort(key=lambda n, means=means: means[n.id])  # type: ignore[misc]
+            row.sort(key=lambda n, means=means: means[n.id])  # type: ignore[misc]  # inferred without the default
             place.update({n.id: k / len(row) for k, n in enumerate(row)})
     return rows
 

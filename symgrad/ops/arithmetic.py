@@ -169,7 +169,7 @@ def _through(name: str, ufunc: np.ufunc, then: Any) -> None:
     def call(x: Any, weak_ok: bool = False) -> Expr:
         value = as_exprs(x)[0]
         dtype = resolve_for(ufunc, [value])[0]
-        return then(value if value.dtype == dtype else cast(value, dtype))  # type: ignore[no-any-return]
+        return then(value if value.dtype == dtype else cast(value, dtype))
 
     UFUNCS[name] = call
 
@@ -209,7 +209,7 @@ def _power_operator(within: Any) -> Any:
             power_of = _exponent_value(exponent)
             if power_of is not None and power_of < 0:
                 base = python_number(cast(base, np.float64))  # 2**-1 is 0.5 in Python
-        return within(base, exponent, weak_ok=weak_ok)  # type: ignore[no-any-return]
+        return within(base, exponent, weak_ok=weak_ok)
 
     return call
 

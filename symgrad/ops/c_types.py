@@ -55,7 +55,7 @@ def wrapping(symbol: str, on_bools: str = "") -> Source:
 
 def sketched(source: Source, text: str) -> Source:
     """Note what the source looks like for floats: costs are judged by it."""
-    source.sketch = text  # type: ignore[attr-defined]
+    source.sketch = text  # type: ignore[attr-defined]  # functions take attributes
     return source
 
 

@@ -91,8 +91,8 @@ def _on_bools(bitwise: str, logical: str) -> None:
     def call(*operands: Any, weak_ok: bool = False) -> Expr:
         exprs = as_exprs(*operands)
         if all(x.dtype.kind == "b" for x in exprs):
-            return UFUNCS[logical](*exprs)  # type: ignore[no-any-return]
-        return on_ints(*exprs, weak_ok=weak_ok)  # type: ignore[no-any-return]
+            return UFUNCS[logical](*exprs)
+        return on_ints(*exprs, weak_ok=weak_ok)
 
     UFUNCS[bitwise] = call
 
@@ -137,7 +137,7 @@ def _exact_for_integers(op: Op) -> None:
         x, y = as_exprs(*operands)
         if _unfit(x, y) or _unfit(y, x):
             return op(cast(x, FLOAT64), cast(y, FLOAT64))
-        return within(x, y, weak_ok=weak_ok)  # type: ignore[no-any-return]
+        return within(x, y, weak_ok=weak_ok)
 
     UFUNCS[op.name] = call
 

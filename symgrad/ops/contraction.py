@@ -91,7 +91,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Expr:
     """NumPy's dot: products of scalars, vectors, matrices; tensordot over the last and last-but-one axis."""
     x, y = as_exprs(a, b)
     if not x.ndim or not y.ndim:
-        return UFUNCS["multiply"](x, y)  # type: ignore[no-any-return]
+        return UFUNCS["multiply"](x, y)
     if x.ndim <= 2 and y.ndim <= 2:
         return _matmul(x, y)
     return tensordot(x, y, ([x.ndim - 1], [max(y.ndim - 2, 0)]))
@@ -107,7 +107,7 @@ def _vdot(a: Any, b: Any) -> Expr:
 def _inner(a: Any, b: Any) -> Expr:
     x, y = as_exprs(a, b)
     if not x.ndim or not y.ndim:
-        return UFUNCS["multiply"](x, y)  # type: ignore[no-any-return]
+        return UFUNCS["multiply"](x, y)
     return tensordot(x, y, ([x.ndim - 1], [y.ndim - 1]))
 
 
@@ -164,7 +164,7 @@ def _cross(
         raise ShapeError(f"np.cross needs vectors of length 3, not {x.shape[-1]} and {y.shape[-1]}")
     (x0, x1, x2), (y0, y1, y2) = ([_component(v, k) for k in range(3)] for v in (x, y))
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
-    return FUNCTIONS[np.stack](parts, axisc)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.stack](parts, axisc)
 
 
 def _component(x: Expr, k: int) -> Expr:
@@ -193,7 +193,7 @@ def _correlate(a: Any, v: Any, mode: str = "valid") -> Expr:
     x, y = [FUNCTIONS[np.atleast_1d](e) for e in as_exprs(a, v)]
     if x.aval.size < y.aval.size:
         # As NumPy has it, which decides where the middle of an even number is.
-        return FUNCTIONS[np.flip](_correlate(y, x, mode))  # type: ignore[no-any-return]
+        return FUNCTIONS[np.flip](_correlate(y, x, mode))
     return _convolve(x, FUNCTIONS[np.flip](y), mode)
 
 

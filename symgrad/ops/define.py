@@ -111,7 +111,7 @@ def lift(value: Any, table: InternTable) -> Expr:
     if isinstance(value, (list, tuple)):
         if find_table(value) is None:
             return table.constant(np.asarray(value))
-        return FUNCTIONS[np.stack]([lift(v, table) for v in value])  # type: ignore[no-any-return]
+        return FUNCTIONS[np.stack]([lift(v, table) for v in value])
     if hasattr(value, "__array__"):
         return lift(np.asarray(value), table)
     raise DtypeError(f"{type(value).__name__} cannot take part in a traced computation")
@@ -144,7 +144,7 @@ def cast(x: Expr, dtype: Any) -> Expr:
     require_supported(wanted)
     value = x.value
     if value is None:
-        return FUNCTIONS["astype"](x, wanted)  # type: ignore[no-any-return]
+        return FUNCTIONS["astype"](x, wanted)
     if x.aval.weak and wanted.kind in "iu" and not np.iinfo(wanted).min <= value <= np.iinfo(wanted).max:
         raise IntegerOverflow(f"Python integer {int(value)} out of bounds for {wanted}")
     return x.table.constant(value, wanted)
@@ -224,7 +224,7 @@ def _weak_cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
         return x
     if x.value is not None:
         return x.table.constant(x.value, dtype, True)
-    return FUNCTIONS["python_number"](cast(x, dtype))  # type: ignore[no-any-return]
+    return FUNCTIONS["python_number"](cast(x, dtype))
 
 
 # ------------------------------------------------------------------------------------------ type rules
@@ -311,7 +311,7 @@ def elementwise(
         numpy = f"{prefix}({', '.join(f'{{{k}}}' for k in range(len(partials)))})"
     op = register(
         Op(
-            name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]
+            name=name, kind=kind, doc=doc, infer=INFER[result], numpy=numpy, out=takes_out,  # type: ignore[arg-type]  # one of the two
             c=c, partials=tuple(partials), factor=factor, commutative=commutative, lowering="elementwise",
             text=text, latex=latex, sympy=sympy, precedence=precedence, samples=tuple(samples),
             uniform=result == "same",

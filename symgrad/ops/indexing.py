@@ -100,12 +100,17 @@ def _gather_source(args: Sequence[str], avals: Sequence[Aval], axes: tuple[int, 
 
 
 def wrapped(index: Expr, n: int) -> Expr:
-    """Negative positions counted from the end; constants are converted at once."""
+    """Negative positions counted from the end; constants are converted at once.
+
+    What lies before the array must not be wrapped a second time: it becomes n, which is outside too.
+    """
     value = index.value
     if value is not None:
-        return index.table.constant(np.where(value < 0, value + n, value).astype(np.int64))
+        inside = np.where(value < -n, n, np.where(value < 0, value + n, value))
+        return index.table.constant(inside.astype(np.int64))
     where = FUNCTIONS[np.where]
-    return where(index < 0, index + n, index)  # type: ignore[no-any-return]
+    before = where(index < -n, n, index + n)
+    return where(index < 0, before, index)
 
 
 # ------------------------------------------------------------------------------------------ x[key]
@@ -160,7 +165,7 @@ def _as_entries(part: Any) -> list[Any]:
             raise DtypeError(f"an index must be an integer, not {part.dtype}")
         return [part]
     if isinstance(part, (list, tuple, range)) and find_table(part) is not None:
-        return _as_entries(lift(list(part), find_table(part)))  # type: ignore[arg-type]
+        return _as_entries(lift(list(part), find_table(part)))  # type: ignore[arg-type]  # an expression is among them
     if isinstance(part, (bool, np.bool_)):
         raise UnsupportedOperationError("an array cannot be indexed with a single bool here")
     array = np.asarray(part)
@@ -317,7 +322,7 @@ def _diagflat(v: Any, k: int = 0) -> Expr:
 def _trace(
     x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Expr:
-    return FUNCTIONS[np.sum](  # type: ignore[no-any-return]
+    return FUNCTIONS[np.sum](
         diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype
     )
 
@@ -328,7 +333,7 @@ def _triangle(x: Any, k: int, lower: bool) -> Expr:
         value = broadcast_to(value, shape=(value.shape[0], value.shape[0]))
     n, m = value.shape[-2:]
     mask = value.table.constant(np.tri(n, m, k if lower else k - 1, dtype=bool) == lower)
-    return FUNCTIONS[np.where](mask, value, constant_like(value, 0))  # type: ignore[no-any-return]
+    return FUNCTIONS[np.where](mask, value, constant_like(value, 0))
 
 
 @implements(np.tril)
@@ -383,7 +388,7 @@ def _pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Expr
         )
     for axis, width in enumerate(widths):
         # NumPy itself says which element each padded position repeats.
-        positions = np.pad(  # type: ignore[call-overload]
+        positions = np.pad(  # type: ignore[call-overload]  # options by mode
             np.arange(value.shape[axis]), width, mode=mode, **options
         )
         value = take(value, positions, axis)

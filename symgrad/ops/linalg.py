@@ -254,15 +254,15 @@ def _vector_norm(x: Expr, order: Any, axis: int, keepdims: bool) -> Expr:
     if order is None or order == 2:
         return root(total(square(x), axis=axis, keepdims=keepdims))
     if order == math.inf:
-        return FUNCTIONS[np.max](size, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return FUNCTIONS[np.max](size, axis=axis, keepdims=keepdims)
     if order == -math.inf:
-        return FUNCTIONS[np.min](size, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return FUNCTIONS[np.min](size, axis=axis, keepdims=keepdims)
     if order == 0:
-        return total(  # type: ignore[no-any-return]
+        return total(
             cast(not_equal(x, 0.0), x.dtype), axis=axis, keepdims=keepdims
         )
     if order == 1:
-        return total(size, axis=axis, keepdims=keepdims)  # type: ignore[no-any-return]
+        return total(size, axis=axis, keepdims=keepdims)
     if isinstance(order, str):
         raise ShapeError(f"norm {order!r} is not defined for vectors")
     summed = total(power(size, constant_like(x, float(order))), axis=axis, keepdims=keepdims)
@@ -287,12 +287,12 @@ def _matrix_norm(x: Expr, order: Any, axes: tuple[int, ...], keepdims: bool) -> 
     inner, reduce = sums[order]
     columns = FUNCTIONS[np.sum](absolute(x), axis=axes[inner], keepdims=True)
     result = FUNCTIONS[reduce](columns, axis=axes[1 - inner], keepdims=True)
-    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=axes)  # type: ignore[no-any-return]
+    return result if keepdims else FUNCTIONS[np.squeeze](result, axis=axes)
 
 
 @implements(np.linalg.trace)
 def _matrix_trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Expr:
-    return FUNCTIONS[np.sum](diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.sum](diagonal(x, offset, -2, -1), axis=-1, dtype=dtype)
 
 
 @implements(np.linalg.matrix_power)
@@ -302,7 +302,7 @@ def _matrix_power(a: Any, n: int) -> Expr:
     if n < 0:
         x, n = inv(_floating(x)), -n
     if n == 0:
-        return FUNCTIONS[np.broadcast_to](  # type: ignore[no-any-return]
+        return FUNCTIONS[np.broadcast_to](
             x.table.constant(np.eye(x.shape[-1]), x.dtype), x.shape
         )
     result: Expr | None = None

@@ -123,7 +123,7 @@ def exclusive_products(x: Expr, axis: Axes) -> Expr:
     after = cumprod(lines, axis=last, reverse=True, exclusive=True)
     back = FUNCTIONS[np.reshape](before * after, moved.shape)
     inverse = tuple(sorted(range(x.ndim), key=order.__getitem__))
-    return FUNCTIONS[np.transpose](back, inverse)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.transpose](back, inverse)
 
 
 prod = custom(
@@ -398,7 +398,7 @@ def sort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     if axis is None:
         value, axis = ravel(value), 0
     where_ = normalize_axis(axis, value.ndim)
-    return FUNCTIONS[np.take_along_axis](  # type: ignore[no-any-return]
+    return FUNCTIONS[np.take_along_axis](
         value, argsort(value, axis=where_), where_
     )
 
@@ -419,7 +419,7 @@ FUNCTIONS[np.cumprod] = METHODS["cumprod"] = _running(cumprod, exclusive=False)
 
 def _accumulate(running: Any) -> Any:
     def call(x: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Expr:
-        return running(x, axis, dtype)  # type: ignore[no-any-return]
+        return running(x, axis, dtype)
 
     return call
 
@@ -448,15 +448,15 @@ def mean(
     axes = normalize_axes(axis, value.ndim)
     total = FUNCTIONS[np.sum](value, axis=axes, keepdims=keepdims, where=where)
     if where is True or where is _NoValue:
-        return total / float(_count(value.shape, axes))  # type: ignore[no-any-return]
-    return total / _selected(where, value, axes, keepdims)  # type: ignore[no-any-return]
+        return total / float(_count(value.shape, axes))
+    return total / _selected(where, value, axes, keepdims)
 
 
 def _selected(where_: Any, value: Expr, axes: Axes, keepdims: Any) -> Expr:
     """How many elements a mask selects over the axes."""
     condition = as_condition(as_exprs(where_, value)[0])
     ones = cast(FUNCTIONS[np.broadcast_to](condition, value.shape), value.dtype)
-    return FUNCTIONS[np.sum](ones, axis=axes, keepdims=keepdims)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.sum](ones, axis=axes, keepdims=keepdims)
 
 
 @implements(np.var, method="var")
@@ -478,8 +478,8 @@ def var(
     )
     squares = FUNCTIONS[np.sum](square(value - centre), axis=axes, keepdims=keepdims, where=where)
     if where is True or where is _NoValue:
-        return squares / float(max(_count(value.shape, axes) - ddof, 0))  # type: ignore[no-any-return]
-    return squares / (_selected(where, value, axes, keepdims) - float(ddof))  # type: ignore[no-any-return]
+        return squares / float(max(_count(value.shape, axes) - ddof, 0))
+    return squares / (_selected(where, value, axes, keepdims) - float(ddof))
 
 
 @implements(np.std, method="std")
@@ -490,7 +490,7 @@ def std(x: Any, *args: Any, **kw: Any) -> Expr:
 
 @implements(np.ptp)
 def _ptp(x: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Expr:
-    return (  # type: ignore[no-any-return]
+    return (
         FUNCTIONS[np.max](x, axis=axis, keepdims=keepdims)
         - FUNCTIONS[np.min](x, axis=axis, keepdims=keepdims)
     )
@@ -521,7 +521,7 @@ def _average(
 
 @implements(np.count_nonzero)
 def _count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Expr:
-    return FUNCTIONS[np.sum](  # type: ignore[no-any-return]
+    return FUNCTIONS[np.sum](
         cast(as_condition(as_exprs(x)[0]), INT64), axis=axis, keepdims=keepdims
     )
 
@@ -532,7 +532,7 @@ def _ignoring_nan(function: Any, neutral: float) -> None:
     def call(x: Any, axis: Any = None, **kw: Any) -> Expr:
         value = strengthen(as_exprs(x)[0])
         clean = where(isnan(value), constant_like(value, neutral), value)
-        return plain(clean, axis=axis, **kw)  # type: ignore[no-any-return]
+        return plain(clean, axis=axis, **kw)
 
     FUNCTIONS[getattr(np, f"nan{function.__name__}")] = call
 
@@ -551,7 +551,7 @@ def _where_finite(function: Any) -> None:
     ) -> Expr:
         value = strengthen(as_exprs(x)[0])
         valid = isnan(value).__invert__()
-        return plain(  # type: ignore[no-any-return]
+        return plain(
             where(valid, value, constant_like(value, 0.0)), axis=axis, dtype=dtype, keepdims=keepdims,
             where=valid, **kw,
         )

@@ -64,22 +64,22 @@ def _cho_solve(c_and_lower: Any, b: Any, **_: Any) -> Expr:
 
 @implements("scipy.linalg.solve")
 def _solve(a: Any, b: Any, **_: Any) -> Expr:
-    return FUNCTIONS[np.linalg.solve](a, b)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.linalg.solve](a, b)
 
 
 @implements("scipy.linalg.inv")
 def _inv(a: Any, **_: Any) -> Expr:
-    return FUNCTIONS[np.linalg.inv](a)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.linalg.inv](a)
 
 
 @implements("scipy.linalg.det")
 def _det(a: Any, **_: Any) -> Expr:
-    return FUNCTIONS[np.linalg.det](a)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.linalg.det](a)
 
 
 @implements("scipy.linalg.norm")
 def _norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, **_: Any) -> Expr:
-    return FUNCTIONS[np.linalg.norm](a, ord, axis, keepdims)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.linalg.norm](a, ord, axis, keepdims)
 
 
 # ------------------------------------------------------------------------------------------ exponentials
@@ -118,7 +118,7 @@ def _softmax(x: Any, axis: Any = None) -> Expr:
     (value,) = _floating(x)
     moved, _ = _shifted(value, axis)
     weights = exp(moved)
-    return weights / FUNCTIONS[np.sum](weights, axis=axis, keepdims=True)  # type: ignore[no-any-return]
+    return weights / FUNCTIONS[np.sum](weights, axis=axis, keepdims=True)
 
 
 @implements("scipy.special.log_softmax")

@@ -57,7 +57,7 @@ where = linear(
 @implements(np.where)
 def _where(condition: Any, x: Any = None, y: Any = None) -> Expr:
     if x is None or y is None:
-        return FUNCTIONS[np.nonzero](condition)  # type: ignore[no-any-return]
+        return FUNCTIONS[np.nonzero](condition)
     c, a, b = as_exprs(condition, x, y)
     # np.where is a function, so Python numbers stay weak against arrays but the result is strong.
     a, b = promoted([a, b])
@@ -144,7 +144,7 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max:
         if value.dtype.kind == "f":
             far = constant_like(value, np.inf if high is None else -np.inf)
             return clip(value, bound, far) if high is None else clip(value, far, bound)
-        return UFUNCS["minimum" if low is None else "maximum"](value, bound)  # type: ignore[no-any-return]
+        return UFUNCS["minimum" if low is None else "maximum"](value, bound)
     return clip(*promoted(as_exprs(x, low, high)))
 
 
@@ -214,7 +214,7 @@ METHODS["__round__"] = _python_round
 
 @implements(np.fix)
 def _fix(x: Any) -> Expr:
-    return UFUNCS["trunc"](x)  # type: ignore[no-any-return]
+    return UFUNCS["trunc"](x)
 
 
 @implements(np.nan_to_num)

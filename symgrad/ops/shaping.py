@@ -530,7 +530,7 @@ def _repeat(x: Any, repeats: Any, axis: int | None = None) -> Expr:
         wide = expand_dims(value, where + 1)
         spread = _broadcast_to(wide, tuple(k if d == where + 1 else n for d, n in enumerate(wide.shape)))
         return _reshape(spread, tuple(n * k if d == where else n for d, n in enumerate(value.shape)))
-    return FUNCTIONS[np.take](  # type: ignore[no-any-return]
+    return FUNCTIONS[np.take](
         value, np.repeat(np.arange(value.shape[where]), counts), where
     )
 

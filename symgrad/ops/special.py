@@ -24,7 +24,7 @@ def _sinc(x: Any) -> Expr:
 def _angle(z: Any, deg: bool = False) -> Expr:
     value = as_exprs(z)[0]
     result = UFUNCS["arctan2"](0.0, value)
-    return UFUNCS["degrees"](result) if deg else result  # type: ignore[no-any-return]
+    return UFUNCS["degrees"](result) if deg else result
 
 
 @implements(np.real)
@@ -40,7 +40,7 @@ def _searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Exp
         line = FUNCTIONS[np.take](line, sorter)
     spread = reshape(value, shape=(*value.shape, 1))
     before = less(line, spread) if side == "left" else less_equal(line, spread)
-    return FUNCTIONS[np.count_nonzero](before, axis=-1)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.count_nonzero](before, axis=-1)
 
 
 @implements(np.interp)
@@ -65,4 +65,4 @@ def _interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, perio
     above = FUNCTIONS[np.take](values, n - 1) if right is None else as_exprs(right, q)[0]
     where = FUNCTIONS[np.where]
     at_end = where(equal(q, last), FUNCTIONS[np.take](values, n - 1), inside)
-    return where(less(q, first), below, where(less(last, q), above, at_end))  # type: ignore[no-any-return]
+    return where(less(q, first), below, where(less(last, q), above, at_end))

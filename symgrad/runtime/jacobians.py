@@ -134,7 +134,7 @@ def zeros_like(out: Expr) -> Expr:
 
 def zeros_of(out: Expr, shape: tuple[int, ...]) -> Expr:
     """An empty block."""
-    return FUNCTIONS[np.broadcast_to](zeros_like(out), shape)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.broadcast_to](zeros_like(out), shape)  # type: ignore[no-any-return]  # registry
 
 
 def _joined(scalars: Sequence[Expr], shape: tuple[int, ...]) -> Expr:

@@ -89,7 +89,7 @@ _tried = False
 
 def native_module() -> types.ModuleType | None:
     """Return the compiled call path, built at the first call; None, after one warning, where it cannot."""
-    global _native, _tried  # noqa: PLW0603
+    global _native, _tried  # noqa: PLW0603 - built once for the process
     with _lock:
         if not _tried:
             _tried = True
@@ -238,7 +238,7 @@ def make_dispatcher(
 
 def _after_fork() -> None:
     # The lock may have been held by a thread that does not exist in the child.
-    global _lock  # noqa: PLW0603
+    global _lock  # noqa: PLW0603 - a child needs a lock of its own
     _lock = threading.RLock()
 
 

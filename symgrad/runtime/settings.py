@@ -42,7 +42,7 @@ def check_backend(name: str) -> Backend:
     """
     if name not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {name!r}")
-    return name  # type: ignore[return-value]
+    return name  # type: ignore[return-value]  # checked above
 
 
 _overrides: ContextVar[Settings | None] = ContextVar("symgrad settings", default=None)

@@ -113,7 +113,7 @@ def _dict(mapping: Any, message: str) -> dict[Any, Any]:
     found = gc.get_referents(mapping)[0] if type(mapping) is types.MappingProxyType else mapping
     if not issubclass(type(found), dict):
         raise TypeError(message)
-    return found  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]  # referents are Any
 
 
 def _or_absent(expected: Any) -> Any:

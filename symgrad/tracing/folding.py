@@ -29,6 +29,6 @@ def folded(expr: Expr) -> Expr:
 def _value(expr: Expr) -> Any:
     # Results are folded as they are recorded, so only the few nodes of one NumPy call are left to walk.
     if expr.op is CONST:
-        return expr.value[()]  # type: ignore[index]
+        return expr.value[()]  # type: ignore[index]  # a constant has a value
     operands = [_value(a) for a in expr.args]
     return evaluate(expr.op, operands, [a.aval for a in expr.args], dict(expr.params))

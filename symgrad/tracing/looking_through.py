@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.expr import Expr
-from ..ops.define import FUNCTIONS, METHODS
+from ..ops.define import FUNCTIONS, METHODS, cast
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS
 from .tracer import ArrayTracer, record
@@ -38,7 +38,7 @@ class ReadOnly(ArrayTracer):
         """A part of it, which follows too; functions of several parts give plain arrays."""
         return made
 
-    def overwrite(self, value: Any, what: str = "the value") -> NoReturn:
+    def overwrite(self, value: Any, what: str = "the value") -> NoReturn:  # noqa: ARG002 - as that of its base
         """NumPy's error."""
         raise ValueError("assignment destination is read-only")
 
@@ -104,17 +104,24 @@ def _view(self: ArrayTracer, *args: Any, **kwargs: Any) -> Any:
     return self[...]
 
 
+def _ravel(a: Any, order: str = "C") -> Any:
+    made = record(METHODS["ravel"], (a, order))
+    # Unlike a reshape, which follows strides where it can, ravel copies all that is not contiguous.
+    return a.shared(made) if isinstance(a, ArrayTracer) and a.is_contiguous(order) else made
+
+
 def _astype(self: ArrayTracer, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:
     if not copy and np.dtype(dtype) == self.dtype:
         return self
-    return record(METHODS["astype"], (self, dtype))
+    return record(cast, (self, dtype))
 
 
 IN_PLACE.update({
     np.diagonal: _diagonal, np.broadcast_to: _broadcast_to, np.broadcast_arrays: _broadcast_arrays,
     np.einsum: _einsum, np.hsplit: _split_along(1), np.vsplit: _split_along(0), np.dsplit: _split_along(2),
     np.real: _real, np.nan_to_num: _nan_to_num, np.astype: _astype,
+    np.ravel: _ravel,
 })  # fmt: skip
 if hasattr(np, "unstack"):
     IN_PLACE[np.unstack] = _unstack
-IN_PLACE_METHODS.update({"view": _view, "diagonal": _diagonal, "astype": _astype})
+IN_PLACE_METHODS.update(view=_view, diagonal=_diagonal, astype=_astype, ravel=_ravel)

@@ -30,7 +30,7 @@ def assignments(filename: str, lines: int) -> dict[int, Assignment]:
         name = _target(node)
         if name is not None:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):  # type: ignore[attr-defined]
-                found[line] = Assignment(name, node.lineno)  # type: ignore[attr-defined]
+                found[line] = Assignment(name, node.lineno)  # type: ignore[attr-defined]  # a statement
     return found
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..core.expr import Expr
 from ..errors import ShapeError
 from ..ops.comparison import equal
-from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast
-from ..ops.indexing import getitem, scatter_add, wrapped
-from ..ops.selection import where
+from ..ops.define import FUNCTIONS, METHODS, cast
+from ..ops.indexing import getitem, scatter_add
+from ..ops.selection import maximum, where
 from ..ops.shaping import broadcast_to, inverse_permutation, reshape, transpose
 from .keys import as_parts, has_expr
 from .views import Steps, grid, slices_of
@@ -120,7 +120,7 @@ def _inserted(x: Expr, axis: int, start: int, size: int, value: Expr) -> Expr:
     lead = (slice(None),) * axis
     parts = [getitem(x, (*lead, slice(0, start))), middle, getitem(x, (*lead, slice(start + size, n)))]
     kept = [p for p in parts if p.shape[axis]]
-    return FUNCTIONS[np.concatenate](kept, axis)  # type: ignore[no-any-return]
+    return FUNCTIONS[np.concatenate](kept, axis)  # type: ignore[no-any-return]  # registry
 
 
 # ------------------------------------------------------------------------------------------ traced positions
@@ -174,7 +174,7 @@ def _replaced_lines(x: Expr, parts: tuple[Any, ...], value: Expr) -> Expr:
         line = np.arange(n).reshape(tuple(-1 if k == axis else 1 for k in range(x.ndim)))
         if isinstance(part, Expr):
             # A position outside of the array raises as NumPy does: it is read there.
-            inside = getitem(x.table.constant(np.arange(n)), cast(wrapped(part, n), np.int64))
+            inside = getitem(x.table.constant(np.arange(n)), cast(part, np.int64))
             here = equal(x.table.constant(line), inside)
         else:
             here = x.table.constant(line == _bounded(int(part), n))
@@ -205,7 +205,7 @@ def _replaced_anywhere(x: Expr, key: Any, value: Expr) -> Expr:
     if not _distinct(key, count):
         numbers = numbers * _last_of_equals(places)
     which = scatter_add(numbers, places, shape=(x.aval.size,), axes=(0,))
-    picked = getitem(line, UFUNCS["maximum"](which - 1, 0))
+    picked = getitem(line, maximum(which - 1, x.table.constant(0)))
     return where(reshape(which > 0, shape=x.shape), reshape(picked, shape=x.shape), x)
 
 
@@ -225,8 +225,6 @@ def _last_of_equals(places: Expr) -> Expr:
     count = places.shape[0]
     order: Expr = FUNCTIONS[np.argsort](places, kind="stable")
     ordered = getitem(places, order)
-    differs = FUNCTIONS["astype"](
-        getitem(ordered, slice(1, None)) - getitem(ordered, slice(0, count - 1)), np.bool_
-    )
+    differs = cast(getitem(ordered, slice(1, None)) - getitem(ordered, slice(0, count - 1)), np.bool_)
     last = FUNCTIONS[np.concatenate]([differs, places.table.constant(np.ones(1, bool))], 0)
     return scatter_add(cast(last, np.int64), order, shape=(count,), axes=(0,))

@@ -78,7 +78,7 @@ class Memory:
                     known[start] = piece.source
             self._begin(made)
             self._known = known
-        return self._expr  # type: ignore[return-value]
+        return self._expr  # type: ignore[return-value]  # joined above
 
     # ---------------------------------------------------------------- places
 

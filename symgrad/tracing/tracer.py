@@ -22,7 +22,7 @@ from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
-from .views import VIEW_OPS, Steps, is_view, steps_between
+from .views import VIEW_OPS, Steps, is_contiguous, is_view, steps_between
 
 
 def unwrap(value: Any) -> Any:
@@ -40,12 +40,18 @@ def unwrap(value: Any) -> Any:
     return value
 
 
+def _computed(expr: Expr) -> Expr:
+    """A constant in the place of what is known while tracing."""
+    # A view stays the expression that tells how it was cut; it is computed where it is used.
+    if expr.id in expr.table.known and (expr.op not in VIEW_OPS or not expr.aval.shape):
+        return folded(expr)
+    return expr
+
+
 def wrap(value: Any) -> Any:
     """Replace expressions by tracers in nested tuples and lists."""
     if isinstance(value, Expr):
-        # A view stays the expression that tells how it was cut; it is computed where it is used.
-        if value.id in value.table.known and (value.op not in VIEW_OPS or not value.aval.shape):
-            value = folded(value)
+        value = _computed(value)
         return (ArrayTracer if value.aval.shape else Tracer)(value)
     if isinstance(value, list):
         return [wrap(v) for v in value]
@@ -385,7 +391,8 @@ class ArrayTracer(Tracer):
         """What was recorded, with all writes up to now, also those through views."""
         memory = self._memory
         if memory is not None and self._seen != memory.version:
-            self._expr = memory.part(self._steps, self._expr)
+            # Computed as the results of functions are: a function that returns its argument gives this very node.
+            self._expr = _computed(memory.part(self._steps, self._expr))
             self._seen = memory.version
         return self._expr
 
@@ -411,6 +418,10 @@ class ArrayTracer(Tracer):
             return made
         made._memory, made._steps, made._seen = self.memory(), self._steps + steps, self.memory().version
         return made
+
+    def is_contiguous(self, order: str = "C") -> bool:
+        """Whether the elements lie side by side in memory, in an order of the axes."""
+        return is_contiguous(self.memory().aval.shape, self._steps, order)
 
     def overwrite(self, value: Any, what: str = "the value") -> None:
         """Replace all elements in place; other views of the memory see it."""

@@ -70,6 +70,12 @@ def is_view(shape: tuple[int, ...], steps: Steps) -> bool:
     return cut(np.empty(shape, dtype=np.int8), steps) is not None
 
 
+def is_contiguous(shape: tuple[int, ...], steps: Steps, order: str) -> bool:
+    """Whether a view of a contiguous array is contiguous itself, with the last axis fastest or, for "F", the first."""
+    made = cut(np.empty(shape, dtype=np.int8), steps)
+    return made is not None and bool(made.flags.f_contiguous if order == "F" else made.flags.c_contiguous)
+
+
 @lru_cache(maxsize=16)
 def grid(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The position in memory of each element."""

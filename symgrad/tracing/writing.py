@@ -19,12 +19,12 @@ from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap
 from .views import grid
 
 VIEWS.update({
-    np.reshape, np.ravel, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze,
+    np.reshape, np.transpose, np.permute_dims, np.swapaxes, np.moveaxis, np.rollaxis, np.squeeze,
     np.expand_dims, np.atleast_1d, np.atleast_2d, np.atleast_3d, np.flip, np.fliplr, np.flipud, np.rot90,
     np.split,
     np.array_split, np.matrix_transpose,
 })  # fmt: skip
-VIEW_METHODS.update(f.__name__ for f in (np.reshape, np.ravel, np.transpose, np.swapaxes, np.squeeze))
+VIEW_METHODS.update(f.__name__ for f in (np.reshape, np.transpose, np.swapaxes, np.squeeze))
 
 
 ROUNDS = 32

@@ -61,7 +61,7 @@ def _convert(node: ast.expr) -> Pattern:
         return Pattern(number=node.value)
     if isinstance(node, ast.UnaryOp):
         if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-            return Pattern(number=-float(node.operand.value))  # type: ignore[arg-type]
+            return Pattern(number=-float(node.operand.value))  # type: ignore[arg-type]  # a number in a rule
         return Pattern(
             OPS["negative" if isinstance(node.op, ast.USub) else "logical_not"], (_convert(node.operand),)
         )

@@ -269,7 +269,7 @@ def fold(table: InternTable, op: Op, args: tuple[Expr, ...], params: Params) -> 
         return node
     if op is broadcast_to and node.aval.size > 1:
         return node
-    arrays = [a.value[()] for a in args]  # type: ignore[index]
+    arrays = [a.value[()] for a in args]  # type: ignore[index]  # all are constants
     with np.errstate(all="ignore"):
         value = evaluate(op, arrays, [a.aval for a in args], dict(params))
     return table.constant(np.asarray(value, node.dtype), node.dtype, node.aval.weak)

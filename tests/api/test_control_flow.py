@@ -52,12 +52,12 @@ def test_a_thousand_random_inputs_take_the_paths_of_python():
     assert sorted(row.hits for row in g.paths()) == sorted(taken.values())
 
 
-def test_one_build_for_each_path(backend):
+def test_one_build_for_each_path(backend, has_compiler):
     g = sg.grad(three_branches)
     for x in ([1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.0, 1.0], [2.0, 3.0, 4.0]):
         g(np.array(x))
     (entry,) = g._entries.values()
-    assert entry.builds == (4 if backend == "c" else 0)
+    assert entry.builds == (4 if backend == "c" and has_compiler else 0)
 
 
 def doubling(x):

@@ -105,8 +105,8 @@ def element_loops(quick: bool) -> None:
     for n in (100, 1000) if quick else (100, 1000, 10_000):
         for make in (programs.scalar_writes, programs.scalar_reads):
             program = make(n)
-            seconds, graph = timed(lambda p=program: traced(p.function, p.args))  # type: ignore[misc]
-            all_seconds, both = timed(lambda p=program: value_and_gradient(p.function, p.args, [0]))  # type: ignore[misc]
+            seconds, graph = timed(lambda p=program: traced(p.function, p.args))
+            all_seconds, both = timed(lambda p=program: value_and_gradient(p.function, p.args, [0]))
             cells = [
                 f"{graph.node_count}",
                 f"{seconds * 1e3:.1f}",
@@ -150,7 +150,7 @@ def calls() -> None:
                 start = time.perf_counter()
                 f(x)
                 first.append(time.perf_counter() - start)
-            each = nanoseconds(lambda f=f: f(x))  # type: ignore[misc]
+            each = nanoseconds(lambda f=f: f(x))
         rows.append([backend, f"{first[0] * 1e3:.1f}", f"{min(first[1:]) * 1e3:.1f}", f"{each:.0f}"])
     head = ["", "ms, first call in the process", "ms, first call of a function", "ns a call"]
     table("value and gradient of a Rosenbrock function of 10 doubles", head, rows)
@@ -189,7 +189,7 @@ def branches() -> None:
                     f(y)
 
             longest = inputs[2]
-            cells = [nanoseconds(varying) / len(inputs), nanoseconds(lambda f=f, longest=longest: f(longest))]  # type: ignore[misc]
+            cells = [nanoseconds(varying) / len(inputs), nanoseconds(lambda f=f, longest=longest: f(longest))]
             traces = f.cache_info().traces - before.traces
         rows.append([backend, *[f"{c:.0f}" for c in cells], str(before.traces), str(traces)])
     plain = [nanoseconds(lambda: [programs.doubled(y) for y in inputs]) / len(inputs)]
@@ -202,7 +202,7 @@ def branches() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller graphs, one repeat")
     quick = parser.parse_args().quick
     machine()
