@@ -41,13 +41,13 @@ def batched(call: Call, context: Context, core: list[int], body: Callable[[list[
         where = affine.broadcast_map(tuple(loops), lead, batch)
         step = math.prod(shape[len(shape) - kept :])
         at = affine.scaled(affine.position(where, lead), step)
-        addresses.append(name if at == affine.ZERO else f"{name} + {c_text.position(at)}")
+        addresses.append(name if at == affine.ZERO else f"{name} + {context.position(at)}")
     lines: Lines = []
     depth = 0
     for d, n in enumerate(batch):
         if n > 1:
             i = c_text.loop_name(d)
-            lines.append(f"{'    ' * depth}for (long {i} = 0; {i} < {n}; ++{i}) {{")
+            lines.append(f"{'    ' * depth}for (long {i} = 0; {i} < {context.size(n)}; ++{i}) {{")
             depth += 1
     lines += ["    " * depth + text for text in body(addresses)]
     return [*lines, *["    " * k + "}" for k in range(depth - 1, -1, -1)]]

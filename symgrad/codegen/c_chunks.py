@@ -14,6 +14,7 @@ from ..ops.c_types import c_type
 from . import c_text
 from .c_library import Library
 from .c_loops import loop_lines, reductions_in
+from .c_sizes import Sizes
 from .c_values import Context, applied, effect_statements, statements
 
 #: A program up to this many statements is one function.
@@ -57,10 +58,13 @@ class Chunks:
         Statements outside of loops.
     """
 
-    def __init__(self, program: Program, symbol: str, names: c_text.Names, library: Library) -> None:
+    def __init__(
+        self, program: Program, symbol: str, names: c_text.Names, library: Library, sizes: Sizes
+    ) -> None:
         self.program = program
         self.symbol = symbol
         self.names = names
+        self.sizes = sizes
         self.library = library
         self.loops: list[Loop] = []
         self.scalar_statements = 0
@@ -148,7 +152,7 @@ class Chunks:
     # -------------------------------------------------------------------------------- writing
 
     def _body(self, chunk: _Chunk) -> list[str]:
-        context = Context(self.names)
+        context = Context(self.names, self.sizes)
         lines: list[str] = []
         for key, value in chunk.imports.items():
             lines.append(f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{self._slots[key]};")
@@ -194,15 +198,18 @@ class Chunks:
         if slotted or "workspace" in uses:
             head.append("char *const ws = workspace;")
         if slotted:
-            head.append(f"double *const s = (double *)(ws + {self._slot_offset});")
+            head.append(f"double *const s = (double *)(ws + {context.size(self._slot_offset, 'at', 'slots')});")
         head += _pointers(context, "const")
+        if context.sized:
+            # Pointers into the workspace need sizes too, so sizes come first.
+            head[:0] = self.library.sizes_read(context)
         head += [f"(void){name};" for name in ("in", "out", "workspace") if name not in uses]
         if "fail" not in uses:
             return [*head, *lines, "return 0;"]
         return [*head, "int sg_fail = 0;", *lines, "return sg_fail;"]
 
     def _nest(self, loop: Loop, outer: Context, chunk: _Chunk) -> list[str]:
-        context = Context(self.names, outer)
+        context = outer.inside()
         inside = loop_lines(loop, context, _INDENT, 0)
         results = [r.target for r in reductions_in(loop) if r.first == 0]
         lines = [f"{c_type(v.dtype)} {v.name};" for v in results]
@@ -230,7 +237,7 @@ class Chunks:
         return texts if len(texts) <= 6 else [*texts[:6], f"and {len(texts) - 6} more lines"]
 
     def _call(self, call: Call, outer: Context) -> list[str]:
-        context = Context(self.names, outer)
+        context = outer.inside()
         inside = self.library.lines(call, context)
         where = c_text.where_from(call.node, self._known_lines)
         return [
@@ -273,7 +280,7 @@ def _pointers(context: Context, qualifier: str) -> list[str]:
         if buffer.position >= 0 or buffer.kind == "workspace":
             kind = c_text.storage_type(buffer.dtype)
             constant = "" if buffer.kind in ("output", "workspace") else "const "
-            lines.append(f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer)};")
+            lines.append(f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer, context.offset)};")
     return lines
 
 

@@ -30,10 +30,13 @@ class Library:
         BLAS routines called so far.
     scratch
         Bytes of workspace behind the program's own that calls may use, one after the other.
+    sizes_position, table_position
+        Where among the inputs the sizes and the table of BLAS routines come, if they do.
     """
 
-    def __init__(self, table_position: int, scratch_offset: int) -> None:
-        self.table_position = table_position
+    def __init__(self, first_free: int, has_sizes: bool, scratch_offset: int) -> None:
+        self.sizes_position = first_free
+        self.table_position = first_free + has_sizes
         self.scratch_offset = scratch_offset
         self.routines: set[str] = set()
         self.scratch = 0
@@ -41,12 +44,21 @@ class Library:
     def reserve(self, context: Context, *nbytes: int) -> list[str]:
         """Sources of addresses of scratch memory."""
         context.uses.add("workspace")
-        parts, start = [], 0
+        parts: list[str] = []
+        start = 0
         for size in nbytes:
-            parts.append(f"(ws + {self.scratch_offset + start})")
+            place = context.size(self.scratch_offset + start, "at", (id(self), len(parts)))
+            parts.append(f"(ws + {place})")
             start += aligned(size)
         self.scratch = max(self.scratch, start)
         return parts
+
+    def sizes_read(self, context: Context) -> list[str]:
+        """Statements that read the sizes which a function needs."""
+        context.uses.add("in")
+        names = context.sizes.order(context.sized)
+        read = f"const int64_t *const sizes = in[{self.sizes_position}];"
+        return [read, *map(context.sizes.declaration, names)]
 
     def blas(self, routine: str) -> BlasTable | None:
         """The table of routines if it has this one."""
@@ -73,10 +85,10 @@ def prelude(libraries: Sequence[Library]) -> str:
     return table.c_prelude(sorted(routines)) + "\n"
 
 
-def _lines_of(call: Call) -> str:
+def _lines_of(call: Call, context: Context) -> str:
     """How many lines along the axis there are, how long and how far apart."""
     shape, axis = call.node.args[0].shape, call.node.param("axis")
-    return f"{math.prod(shape[:axis])}, {shape[axis]}, {math.prod(shape[axis + 1 :])}"
+    return ", ".join(map(context.size, (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))))
 
 
 # ------------------------------------------------------------------------------------------ lines
@@ -86,7 +98,7 @@ def _running(function: str, *flags: str) -> Callable[[Library, Call, Context], L
     def write(library: Library, call: Call, context: Context) -> Lines:
         memory = ", ".join(names_of(call, context))
         chosen = "".join(f", {int(call.node.param(flag))}" for flag in flags)
-        return [f"{function}{suffix(call)}({memory}, {_lines_of(call)}{chosen});"]
+        return [f"{function}{suffix(call)}({memory}, {_lines_of(call, context)}{chosen});"]
 
     return write
 
@@ -94,7 +106,7 @@ def _running(function: str, *flags: str) -> Callable[[Library, Call, Context], L
 def _extreme(largest: int) -> Callable[[Library, Call, Context], Lines]:
     def write(library: Library, call: Call, context: Context) -> Lines:
         memory = ", ".join(names_of(call, context))
-        return [f"sg_arg_extreme{suffix(call)}({memory}, {_lines_of(call)}, {largest});"]
+        return [f"sg_arg_extreme{suffix(call)}({memory}, {_lines_of(call, context)}, {largest});"]
 
     return write
 
@@ -103,7 +115,7 @@ def _argsort(library: Library, call: Call, context: Context) -> Lines:
     n = call.node.args[0].shape[call.node.param("axis")]
     (scratch,) = library.reserve(context, 16 * n)
     memory = ", ".join(names_of(call, context))
-    return [f"sg_argsort{suffix(call)}({memory}, {_lines_of(call)}, (int64_t *){scratch});"]
+    return [f"sg_argsort{suffix(call)}({memory}, {_lines_of(call, context)}, (int64_t *){scratch});"]
 
 
 # ------------------------------------------------------------------------------------------ products
@@ -130,21 +142,24 @@ def _product(library: Library, call: Call, context: Context, at: list[str], m: i
     if letter and k and m > 1 and n > 1 and m * n * k >= GEMM_FROM and library.blas(f"{letter}gemm"):
         library.routines.add(f"{letter}gemm")
         context.uses.add("in")
-        lda, ldb = (m if trans_a else k), (k if trans_b else n)
-        operands = f"{trans_a}, {trans_b}, {m}, {n}, {k}, 1, {a}, {lda}, {b}, {ldb}"
-        return [f"sg_{letter}gemm(in[{library.table_position}], {operands}, 0, {c}, {n});"]
+        rows, columns, inner = context.size(m), context.size(n), context.size(k)
+        lda, ldb = (rows if trans_a else inner), (inner if trans_b else columns)
+        operands = f"{trans_a}, {trans_b}, {rows}, {columns}, {inner}, 1, {a}, {lda}, {b}, {ldb}"
+        return [f"sg_{letter}gemm(in[{library.table_position}], {operands}, 0, {c}, {columns});"]
     if letter and k and (m == 1) != (n == 1) and m * n * k >= GEMV_FROM and library.blas(f"{letter}gemv"):
         library.routines.add(f"{letter}gemv")
         context.uses.add("in")
-        return [_matrix_vector(library, letter, at, (m, k, n), trans_a, trans_b)]
-    return [f"sg_matmul{suffix(call)}({a}, {trans_a}, {b}, {trans_b}, {c}, {m}, {k}, {n});"]
+        return [_matrix_vector(library, context, letter, at, (m, k, n), (trans_a, trans_b))]
+    shape = ", ".join(map(context.size, (m, k, n)))
+    return [f"sg_matmul{suffix(call)}({a}, {trans_a}, {b}, {trans_b}, {c}, {shape});"]
 
 
 def _matrix_vector(
-    library: Library, letter: str, at: list[str], sizes: tuple[int, int, int], trans_a: int, trans_b: int
+    library: Library, context: Context, letter: str, at: list[str], sizes: tuple[int, int, int],
+    transposed: tuple[int, int],
 ) -> str:
     a, b, c = at
-    m, k, n = sizes
+    (m, k, n), (trans_a, trans_b) = sizes, transposed
     if n == 1:
         matrix, vector, trans, rows, columns = a, b, trans_a, m, k
     else:
@@ -152,7 +167,8 @@ def _matrix_vector(
         matrix, vector, trans, rows, columns = b, a, 1 - trans_b, n, k
     if trans:
         rows, columns = columns, rows
-    operands = f"{trans}, {rows}, {columns}, 1, {matrix}, {columns}, {vector}"
+    width = context.size(columns)
+    operands = f"{trans}, {context.size(rows)}, {width}, 1, {matrix}, {width}, {vector}"
     return f"sg_{letter}gemv(in[{library.table_position}], {operands}, 1, 0, {c}, 1);"
 
 

@@ -44,16 +44,17 @@ def _solve(library: Library, call: Call, context: Context) -> Lines:
     """Solutions, or inverses where there is no right-hand side."""
     context.uses.add("fail")
     n, m = call.node.shape[-2:]
+    shape = f"{context.size(n)}, {context.size(m)}"
     inverts = call.node.op is inv
     core = [2, 2] if inverts else [2, 2, 2]
     if _has_lapack(library, call, context, "dgetrf", "dgetrs"):
         lu, columns, pivot = _scratch(library, call, context, [n * n, 0 if inverts else n * m], 1)
         columns = "NULL" if inverts else columns
         first = f"sg_lapack_solve(in[{library.table_position}], "
-        last = f"{columns}, (sg_blasint *){pivot}, {n}, {m});"
+        last = f"{columns}, (sg_blasint *){pivot}, {shape});"
     else:
         lu, row = _scratch(library, call, context, [n * n], 1)
-        first, last = f"sg_solve{suffix(call)}(", f"{row}, {n}, {m});"
+        first, last = f"sg_solve{suffix(call)}(", f"{row}, {shape});"
 
     def body(at: list[str]) -> Lines:
         return [f"sg_fail |= {first}{at[0]}, {'NULL' if inverts else at[1]}, {at[-1]}, {lu}, {last}"]
@@ -69,7 +70,8 @@ def _solve_triangular(library: Library, call: Call, context: Context) -> Lines:
     if _has_lapack(library, call, context, "dtrtrs"):
         first = f"sg_lapack_solve_triangular(in[{library.table_position}], "
         columns = f"{_scratch(library, call, context, [n * m], 0)[0]}, "
-    last = f"{columns}{n}, {m}, {int(node.param('lower'))}, {int(node.param('trans'))});"
+    shape = f"{context.size(n)}, {context.size(m)}"
+    last = f"{columns}{shape}, {int(node.param('lower'))}, {int(node.param('trans'))});"
     return batched(
         call, context, [2, 2, 2], lambda at: [f"sg_fail |= {first}{at[0]}, {at[1]}, {at[2]}, {last}"]
     )
@@ -85,7 +87,7 @@ def _determinant(what: Op) -> Writer:
 
         def body(at: list[str]) -> Lines:
             target = at[1] if " + " not in at[1] else f"({at[1]})"
-            called = f"{first}{at[0]}, {lu}, {row}, {n}, {at[1]}, {int(what is logabsdet)})"
+            called = f"{first}{at[0]}, {lu}, {row}, {context.size(n)}, {at[1]}, {int(what is logabsdet)})"
             if what is not det_sign:
                 return [f"{called};"]
             # The value lands where the sign belongs and is overwritten; NaN has no sign and stays.
@@ -102,7 +104,7 @@ def _cholesky(library: Library, call: Call, context: Context) -> Lines:
     first = f"sg_cholesky{suffix(call)}("
     if _has_lapack(library, call, context, "dpotrf"):
         first = f"sg_lapack_cholesky(in[{library.table_position}], "
-    return batched(call, context, [2, 2], lambda at: [f"sg_fail |= {first}{at[0]}, {at[1]}, {n});"])
+    return batched(call, context, [2, 2], lambda at: [f"sg_fail |= {first}{at[0]}, {at[1]}, {context.size(n)});"])
 
 
 def _cofactor(library: Library, call: Call, context: Context) -> Lines:
@@ -111,7 +113,7 @@ def _cofactor(library: Library, call: Call, context: Context) -> Lines:
     f = suffix(call)
     return batched(
         call, context, [2, 2],
-        lambda at: [f"sg_cofactor{f}({at[0]}, {at[1]}, {lu}, {adjugate}, {row}, {column}, {n});"],
+        lambda at: [f"sg_cofactor{f}({at[0]}, {at[1]}, {lu}, {adjugate}, {row}, {column}, {context.size(n)});"],
     )  # fmt: skip
 
 

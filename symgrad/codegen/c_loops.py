@@ -144,7 +144,7 @@ def _plain(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
             lines.append(f"{indent}sg_pairs{s.suffix} {s.acc} = {{{{0}}, 0}};")
         else:
             lines.append(f"{indent}{s.kind} {s.acc} = {s.start};")
-    head = f"for (long {i} = {loop.range[0]}; {i} < {loop.range[1]}; ++{i}) {{"
+    head = f"for (long {i} = {context.size(loop.range[0])}; {i} < {context.size(loop.range[1])}; ++{i}) {{"
     lines.append(f"{indent}{_independent(loop, depth)}{head}")
     lines += scope_lines(loop.scope, context, inner)
     for s in sums:
@@ -161,7 +161,7 @@ def _plain(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
 
 def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: int) -> Lines:
     """Strips of `LANES` iterations, each with its own accumulator, so that they run side by side."""
-    first, last = loop.range
+    first, last = [context.size(bound) for bound in loop.range]
     lanes = LANES
     while lanes >= 2 * loop.extent:
         lanes //= 2
@@ -186,9 +186,9 @@ def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
         else:
             lines.append(f"{inner}{s.kind} {s.acc}[{lanes}];")
             lines.append(f"{inner}for (int lane = 0; lane < {lanes}; ++lane) {s.acc}[lane] = {s.start};")
-    origin, end = (f"{i}_block", f"{i}_end") if blocked else (str(first), str(last))
+    origin, end = (f"{i}_block", f"{i}_end") if blocked else (first, last)
     strip = context.names.fresh(f"{i}_strip") if loop.extent > lanes else ""
-    written = _Strips(sums, body, i, _independent(loop, depth))
+    written = _Strips(sums, body, i, _independent(loop, depth), not context.sizes.known)
     lines += written.lines((origin, end), strip, lanes, loop.extent, inner)
     for s in sums:
         lines += _gathered(s, lanes, inner, blocked)
@@ -198,11 +198,15 @@ def _laned(loop: Loop, sums: list[_Sum], context: Context, indent: str, depth: i
 class _Strips:
     """The loops over strips and lanes."""
 
-    def __init__(self, sums: list[_Sum], body: Lines, variable: str, independent: str) -> None:
+    def __init__(
+        self, sums: list[_Sum], body: Lines, variable: str, independent: str, exact: bool
+    ) -> None:
         self.sums = sums
         self.body = body
         self.variable = variable
         self.independent = independent
+        # Where the size may change nothing is made of its being a multiple of something.
+        self.exact = exact
 
     def lines(self, bounds: tuple[str, str], strip: str, lanes: int, extent: int, indent: str) -> Lines:
         """All iterations between two bounds, which are sources."""
@@ -222,7 +226,9 @@ class _Strips:
             f"{indent}for (; {strip} + {lanes} <= {end}; {strip} += {lanes}) {{",
             *self._lane_loop(strip, str(lanes), inner), f"{indent}}}",
         ]  # fmt: skip
-        return full if extent % lanes == 0 else [*full, *self._lane_loop(strip, f"{end} - {strip}", indent)]
+        if self.exact and extent % lanes == 0:
+            return full
+        return [*full, *self._lane_loop(strip, f"{end} - {strip}", indent)]
 
     def _lane_loop(self, base: str, count: str, indent: str) -> Lines:
         i, inner = self.variable, indent + _STEP

@@ -15,6 +15,7 @@ from .blas import blas_table
 from .c_chunks import Chunks
 from .c_helpers import helpers_for
 from .c_library import Library, prelude
+from .c_sizes import Sizes
 from .render import render
 from .toolchain import Tier
 from .vector_math import vector_prototypes
@@ -41,15 +42,18 @@ class CSource:
         Which compiler flags suit it.
     symbol
         Name of the kernel ``int symbol(const void *const *in, void *const *out, void *workspace)``; beside it
-        there is ``size_t symbol_workspace(void)``.
+        there is ``size_t symbol_workspace(const int64_t *sizes)``.
     captures
         Captured arrays that follow the explicit inputs in ``in``, in this order.
     constants
-        Read-only arrays that follow them: constants too large for the source, and the table of BLAS routines.
+        Read-only arrays that follow them: constants too large for the source, sizes, and the table of BLAS
+        routines.
     workspace_bytes
         What ``symbol_workspace`` returns.
     work
         Estimated operations of a run.
+    sizes
+        Of the constants, the one with the sizes; None where all are written into the source.
     libs
         Flags for linking.
     """
@@ -61,6 +65,7 @@ class CSource:
     constants: list[np.ndarray[Any, Any]]
     workspace_bytes: int
     work: float
+    sizes: np.ndarray[Any, Any] | None = None
     libs: tuple[str, ...] = field(default=("-lm",))
 
     @property
@@ -108,17 +113,19 @@ def generate(program: Program, symbol: str = "kernel", vector_math: bool = True)
     kernel = write(program, symbol)
     chunks = kernel.chunks
     last = len(chunks.units) - 1
+    workspace = kernel.sizes.stored(kernel.sizes.integer(chunks.workspace_bytes, "at", "workspace"))
     units = [
         unit_text(
-            [kernel], functions, kernel.tier, program.name, _notes(program) if number == last else [],
+            [kernel], functions, kernel.tier, program.name, _notes(kernel) if number == last else [],
             chunks.prototypes if last else [], chunks.kernel if number == last else "", symbol,
-            chunks.workspace_bytes, vector_math,
+            workspace, vector_math,
         )
         for number, functions in enumerate(chunks.units)
     ]
     return CSource(
-        units, kernel.tier, symbol, kernel.captures, kernel.constants, chunks.workspace_bytes, kernel.work
-    )
+        units, kernel.tier, symbol, kernel.captures, kernel.constants, chunks.workspace_bytes, kernel.work,
+        kernel.sizes.array if kernel.sizes.known else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,8 @@ class Written:
         The functions.
     library
         The routines they call.
+    sizes
+        The sizes they are given.
     tier
         Which compiler flags suit them.
     captures, constants
@@ -142,6 +151,7 @@ class Written:
     program: Program
     chunks: Chunks
     library: Library
+    sizes: Sizes
     tier: Tier
     captures: list[np.ndarray[Any, Any]]
     constants: list[np.ndarray[Any, Any]]
@@ -152,8 +162,10 @@ class Written:
         return _operations(self.program)
 
 
-def write(program: Program, symbol: str, names: c_text.Names | None = None) -> Written:
-    """Write a program as C functions; ``names`` are shared by what comes into one translation unit."""
+def write(
+    program: Program, symbol: str, names: c_text.Names | None = None, sizes: Sizes | None = None
+) -> Written:
+    """Write a program as C functions; ``names`` and ``sizes`` are shared by what becomes one kernel."""
     names = names or new_names()
     for own in (symbol, f"{symbol}_workspace"):
         names.fresh(own)
@@ -163,25 +175,29 @@ def write(program: Program, symbol: str, names: c_text.Names | None = None) -> W
             if buffer.host is None:
                 buffer.name = names.fresh(c_text.buffer_label(buffer, number))
     first_free = len(program.inputs) + len(program.captures) + len(program.constants)
-    library = Library(first_free, program.workspace_bytes)
-    chunks = Chunks(program, symbol, names, library)
+    sizes = sizes if sizes is not None else Sizes(names)
+    has_sizes = sizes.know(program)
+    library = Library(first_free, has_sizes, program.workspace_bytes)
+    chunks = Chunks(program, symbol, names, library, sizes)
     constants = [_frozen(b.array) for b in program.constants]
+    if has_sizes:
+        constants.append(sizes.array)
     if library.routines:
         table = blas_table()
         assert table is not None
         constants.append(table.pointers)
     captures = [b.node.params[0][1].array for b in program.captures]
-    return Written(program, chunks, library, _tier(program, chunks), captures, constants)
+    return Written(program, chunks, library, sizes, _tier(program, chunks), captures, constants)
 
 
 def new_names() -> c_text.Names:
     """Names for a translation unit, with those taken that statements use by themselves."""
-    return c_text.Names(["lane", "lanes", "sg_fail", "workspace"])
+    return c_text.Names(["lane", "lanes", "sg_fail", "sizes", "workspace"])
 
 
 def unit_text(
     written: Sequence[Written], functions: Sequence[str], tier: Tier, title: str, notes: Sequence[str] = (),
-    prototypes: Sequence[str] = (), kernel: str = "", symbol: str = "", workspace_bytes: int = 0,
+    prototypes: Sequence[str] = (), kernel: str = "", symbol: str = "", workspace_bytes: str = "0",
     vector_math: bool = True,
 ) -> str:
     """A translation unit: functions, and all that they need around them."""
@@ -218,22 +234,23 @@ def _frozen(array: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     return array
 
 
-def _notes(program: Program) -> list[str]:
+def _notes(written: Written) -> list[str]:
     """What the arguments are, for the head of the source."""
+    program, sizes = written.program, written.sizes
     lines = []
     position = 0
     for role, buffers in (
         ("", program.inputs), (" (captured)", program.captures), (" (constant)", program.constants)
     ):
         for buffer in buffers:
-            lines.append(f"in[{position}]: {_described(buffer)}{role}")
+            lines.append(f"in[{position}]: {_described(buffer, sizes)}{role}")
             position += 1
-    lines += [f"out[{k}]: {_described(buffer)}" for k, buffer in enumerate(program.outputs)]
+    lines += [f"out[{k}]: {_described(buffer, sizes)}" for k, buffer in enumerate(program.outputs)]
     return [c_text.comment_text(line) for line in lines] if len(lines) <= 64 else []
 
 
-def _described(buffer: Buffer) -> str:
-    shape = f"[{', '.join(map(str, buffer.shape))}]" if buffer.shape else ""
+def _described(buffer: Buffer, sizes: Sizes) -> str:
+    shape = f"[{', '.join(map(sizes.named, buffer.shape))}]" if buffer.shape else ""
     return f"{label(buffer.node) or buffer.name}: {c_text.storage_type(buffer.dtype)}{shape}"
 
 

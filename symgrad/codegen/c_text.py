@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -117,32 +117,31 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     return f"(-INT64_C({-number}))" if number < 0 else f"INT64_C({number})"
 
 
-def position(index: Index) -> str:
-    """Source of a position."""
+def position(index: Index, size: Callable[[int], str] = str) -> str:
+    """Source of a position; ``size`` gives the source of strides and of offsets from them."""
     offset, terms = index
     text = ""
     for axis, factor in terms:
         name = loop_name(axis)
-        size = abs(factor)
-        term = name if size == 1 else f"{size} * {name}"
+        term = name if abs(factor) == 1 else f"{size(abs(factor))} * {name}"
         if not text:
-            text = term if factor > 0 else f"-{term}" if size == 1 else f"-{size} * {name}"
+            text = term if factor > 0 else f"-{term}"
         else:
             text += f" + {term}" if factor > 0 else f" - {term}"
     if not text:
         return str(offset)
     if offset:
-        text += f" + {offset}" if offset > 0 else f" - {-offset}"
+        text += f" + {size(offset)}" if offset > 0 else f" - {size(-offset)}"
     return text
 
 
-def pointer(buffer: Buffer) -> str:
-    """Source of the address of a buffer."""
+def pointer(buffer: Buffer, offset: Callable[[Buffer], str]) -> str:
+    """Source of the address of a buffer; ``offset`` gives the source of where it is in the workspace."""
     kind = storage_type(buffer.dtype)
     if buffer.kind == "output":
         return f"out[{buffer.position}]"
     if buffer.kind == "workspace":
-        return f"({kind} *)(ws + {buffer.offset})" if buffer.offset else f"({kind} *)ws"
+        return f"({kind} *)(ws + {offset(buffer)})" if buffer.offset else f"({kind} *)ws"
     return f"in[{buffer.position}]"
 
 

@@ -14,6 +14,7 @@ from ..core.paths import PathTree, Vertex
 from ..lowering import lower
 from ..lowering.memory import aligned
 from .c_blocks import Block, Blocks
+from .c_sizes import Sizes
 from .c_source import CSource, Written, new_names, unit_text, write
 from .render import render
 from .toolchain import Tier
@@ -61,11 +62,12 @@ def generate_tree(
     tree = tree.mapped(canonical(tree.graph))
     blocks = Blocks(tree, results)
     names = new_names()
+    sizes = Sizes(names)
     written = {
-        block.number: write(lower(block.graph), f"{symbol}_{block.number}", names)
+        block.number: write(lower(block.graph), f"{symbol}_{block.number}", names, sizes)
         for block in blocks.all if block.graph is not None
     }
-    return _Driver(tree, blocks, written, symbol, hits, numbered).run()
+    return _Driver(tree, blocks, written, symbol, hits, numbered, sizes).run()
 
 
 @dataclass
@@ -76,8 +78,10 @@ class _Driver:
     symbol: str
     hits: np.ndarray[Any, Any]
     numbered: bool
+    sizes: Sizes
     hidden: list[np.ndarray[Any, Any]] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    sized: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> CSource:
         self.hidden.append(self.hits)
@@ -85,17 +89,22 @@ class _Driver:
         self.start = aligned(scratch)
         self.offsets, size = self.blocks.layout()
         self._place(self.tree.root, "    ")
+        workspace = self._place_of("workspace", self.start + size)
+        declared = [self.sizes.declaration(name) for name in self.sizes.order(self.sized)]
+        if self.sizes.known:
+            position = len(self.tree.inputs) + self._hidden(self.sizes.array)
+            declared.insert(0, f"const int64_t *const sizes = in[{position}];")
         kernel = render(
             "c_tree.c.j2", symbol=self.symbol, hits=len(self.tree.inputs), paths=len(self.tree.leaves),
-            lines=self.lines,
+            declared=declared if self.sized else [], lines=self.lines,
         )
         tier = max([w.tier for w in self.written.values()], default=_TIERS[0], key=_TIERS.index)
-        workspace = self.start + size
         units = _Units(list(self.written.values()), tier, self.tree.name)
         return CSource(
-            units.texts(kernel, self.symbol, workspace), tier, self.symbol, [], self.hidden, workspace,
-            max([w.work for w in self.written.values()], default=0.0),
-        )
+            units.texts(kernel, self.symbol, self.sizes.stored(workspace)), tier, self.symbol, [], self.hidden,
+            self.start + size, max([w.work for w in self.written.values()], default=0.0),
+            self.sizes.array if self.sizes.known else None,
+        )  # fmt: skip
 
     # ---------------------------------------------------------------- one place
 
@@ -141,7 +150,13 @@ class _Driver:
         return last
 
     def _slot(self, node: int) -> str:
-        return f"ws + {self.start + self.offsets[node]}"
+        return f"ws + {self._place_of(node, self.start + self.offsets[node])}"
+
+    def _place_of(self, what: int | str, offset: int) -> str:
+        text = self.sizes.integer(offset, "at", what)
+        if text[0].isalpha():
+            self.sized[text] = None
+        return text
 
     def _call(self, block: Block, indent: str) -> None:
         written = self.written.get(block.number)
@@ -187,7 +202,7 @@ class _Units:
             self.attribute = '__attribute__((noinline, visibility("hidden"))) '
         self.weights = weights
 
-    def texts(self, kernel: str, symbol: str, workspace_bytes: int) -> list[str]:
+    def texts(self, kernel: str, symbol: str, workspace_bytes: str) -> list[str]:
         """All units; the driver is in the last one."""
         prototypes = [f"{self.attribute}int {w.chunks.symbol}{_ARGUMENTS}" for w in self.written]
         units: list[str] = []

@@ -10,10 +10,11 @@ from ..core.expr import CONST
 from ..core.op import Op
 from ..errors import UnsupportedOperationError
 from ..lowering.identities import identity_of
-from ..lowering.program import Buffer, Effect, Value
+from ..lowering.program import Buffer, Effect, Index, Value
 from ..ops.c_types import c_type, modular
 from ..ops.reduction import prod, sum_
 from . import c_text
+from .c_sizes import Sizes
 
 _ARGUMENT = {"output": "out", "workspace": "workspace"}
 
@@ -30,12 +31,58 @@ class Context:
     uses
         Which of the kernel's arguments are needed (``"in"``, ``"out"``, ``"workspace"``), also by blocks
         inside; ``"fail"`` where a statement may set ``sg_fail``.
+    sized
+        Names of the sizes that the statements need, also by blocks inside.
     """
 
-    def __init__(self, names: c_text.Names, around: Context | None = None) -> None:
+    def __init__(self, names: c_text.Names, sizes: Sizes, around: Context | None = None) -> None:
         self.names = names
+        self.sizes = sizes
         self.used: dict[int, Buffer] = {}
         self.uses: set[str] = set() if around is None else around.uses
+        self.sized: dict[str, None] = {} if around is None else around.sized
+
+    def inside(self) -> Context:
+        """What a block inside adds to."""
+        return Context(self.names, self.sizes, self)
+
+    def size(self, n: int, kind: str = "n", key: Any = None) -> str:
+        """Source of a number that may follow from the size of an array."""
+        text = self.sizes.integer(n, kind, key)
+        if text[0].isalpha():
+            self.sized[text] = None
+        return text
+
+    def offset(self, buffer: Buffer) -> str:
+        """Source of where a buffer is in the workspace."""
+        return self.size(buffer.offset, "at", buffer.name)
+
+    def position(self, index: Index) -> str:
+        """Source of a position."""
+        if not index[1]:
+            # Outside loops a position is where the user said, or the end of an array.
+            return self.size(index[0]) if self.sizes.follows(index[0]) else str(index[0])
+        return c_text.position(index, self.size)
+
+    def literal(self, value: Value, like: np.dtype[Any] | None = None) -> str:
+        """Source of a constant, which may be made of a size."""
+        node = value.node
+        if node.op is CONST and node.dtype.kind in "if" and self.sizes.known:
+            array = node.value
+            assert array is not None
+            name, kind = self._number(array.reshape(-1)[0], node.dtype), c_type(_literal_dtype(value, like))
+            if name is not None:
+                self.sized[name] = None
+                cast = "" if kind in ("double", "int64_t") else f"({kind})"
+                negative = array.reshape(-1)[0] < 0
+                return f"({cast}-{name})" if negative else f"{cast}{name}"
+        return operand(value, like)
+
+    def _number(self, value: Any, dtype: np.dtype[Any]) -> str | None:
+        if dtype.kind == "f":
+            return self.sizes.number(float(value))
+        n = abs(int(value))
+        return self.sizes.integer(n) if self.sizes.follows(n) else None
 
     def memory(self, buffer: Buffer) -> str:
         """The name of a buffer's pointer."""
@@ -55,17 +102,22 @@ def operand(value: Value, like: np.dtype[Any] | None = None) -> str:
         return c_text.literal(identity_of(node), node.dtype)
     array = node.value
     assert array is not None
-    dtype = like if like is not None and node.aval.weak and like.kind == "f" else node.dtype
-    return c_text.literal(array.reshape(-1)[0], dtype)
+    return c_text.literal(array.reshape(-1)[0], _literal_dtype(value, like))
 
 
-def expression(value: Value) -> str:
+def _literal_dtype(value: Value, like: np.dtype[Any] | None) -> np.dtype[Any]:
+    """A Python number takes the precision of the floats beside it."""
+    weak = like is not None and value.node.aval.weak and like.kind == "f"
+    return like if weak and like is not None else value.node.dtype
+
+
+def expression(value: Value, context: Context) -> str:
     """Source of an element-wise operation on its operands."""
     node = value.node
     op, aval, c = node.op, node.aval, node.op.c
     if not c:
         raise UnsupportedOperationError(f"{op.name} has no C source; the NumPy backend computes it")
-    args = [arg.name if arg.kind != "literal" else operand(arg, _partner(value)) for arg in value.args]
+    args = [arg.name if arg.kind != "literal" else context.literal(arg, _partner(value)) for arg in value.args]
     if isinstance(c, str):
         return c.format(*args, f=_math_suffix(value))
     text: str = c(args, [a.aval for a in node.args], node.params and dict(node.params), aval)
@@ -109,7 +161,7 @@ def applied(value: Value, context: Context) -> str:
     """The C statement of an element-wise operation."""
     node = value.node
     value.name = name = context.names.of(node)
-    text = expression(value)
+    text = expression(value, context)
     if "sg_fail" in text:
         context.uses.add("fail")
     return f"const {c_type(node.aval.dtype)} {name} = {text};"
@@ -127,7 +179,7 @@ def statements(value: Value, context: Context) -> list[str]:
     name, dtype = value.name, value.dtype
     if kind == "load":
         assert value.buffer is not None
-        element = f"{context.memory(value.buffer)}[{c_text.position(value.index)}]"
+        element = f"{context.memory(value.buffer)}[{context.position(value.index)}]"
         return [f"const {c_type(dtype)} {name} = {element}{' != 0' if dtype.kind == 'b' else ''};"]
     if kind == "fold":
         return _fold(value, context)
@@ -158,17 +210,17 @@ def picked(
 ) -> tuple[list[str], str]:
     """Statements that check computed positions, and the source of the position in memory."""
     lines = []
-    parts = [c_text.position(index)] if index != (0, ()) else []
+    parts = [context.position(index)] if index != (0, ()) else []
     for (step, bound), arg in zip(picks, args, strict=True):
         where = operand(arg)
         if bound:
             context.uses.add("fail")
             outside, inside = context.names.fresh("outside"), context.names.fresh("at")
-            lines.append(f"const int {outside} = {where} < 0 || {where} >= {bound};")
+            lines.append(f"const int {outside} = {where} < 0 || {where} >= {context.size(bound)};")
             lines.append(f"const int64_t {inside} = {outside} ? 0 : (int64_t){where};")
             lines.append(f"sg_fail |= {outside};")
             where = inside
-        parts.append(where if step == 1 else f"{step} * {where}")
+        parts.append(where if step == 1 else f"{context.size(step)} * {where}")
     return lines, " + ".join(parts) or "0"
 
 
@@ -177,13 +229,14 @@ def effect_statements(effect: Effect, context: Context) -> list[str]:
     buffer = effect.buffer
     name = context.memory(buffer)
     if effect.kind == "fill":
-        return _fill(effect, name)
+        return _fill(effect, name, context)
     if effect.source is not None:
-        return _copy(effect, name, context.memory(effect.source))
+        return _copy(effect, name, context.memory(effect.source), context)
     assert effect.value is not None
-    value = operand(effect.value)
+    stored = effect.value
+    value = context.literal(stored) if stored.kind == "literal" else operand(stored)
     lines: list[str] = []
-    where = c_text.position(effect.index)
+    where = context.position(effect.index)
     if effect.kind == "store":
         return [f"{name}[{where}] = {value};"]
     if effect.kind == "scatter":
@@ -200,21 +253,21 @@ def effect_statements(effect: Effect, context: Context) -> list[str]:
     return [*lines, f"const {kind} {old} = {name}[{where}];", f"{name}[{where}] = {step};"]
 
 
-def _fill(effect: Effect, name: str) -> list[str]:
+def _fill(effect: Effect, name: str, context: Context) -> list[str]:
     buffer = effect.buffer
     if effect.fill == 0:
-        return [f"memset({name}, 0, {buffer.nbytes});"]
+        return [f"memset({name}, 0, {context.size(buffer.nbytes, 'bytes')});"]
     value = c_text.literal(effect.fill, buffer.dtype)
-    return [f"for (long i = 0; i < {buffer.size}; ++i)", f"    {name}[i] = {value};"]
+    return [f"for (long i = 0; i < {context.size(buffer.size)}; ++i)", f"    {name}[i] = {value};"]
 
 
-def _copy(effect: Effect, target: str, source: str) -> list[str]:
+def _copy(effect: Effect, target: str, source: str, context: Context) -> list[str]:
     """Rows to columns, or back."""
     row, column = effect.row, effect.buffer.size // effect.row
     packed, plain = (target, source) if effect.kind == "pack" else (source, target)
-    lines = [f"for (long i = 0; i < {column}; ++i) {{"]
+    lines = [f"for (long i = 0; i < {context.size(column)}; ++i) {{"]
     for k in range(row):
-        far = f"{packed}[i{f' + {k * column}' if k else ''}]"
+        far = f"{packed}[i{f' + {context.size(k * column)}' if k else ''}]"
         near = f"{plain}[{row} * i{f' + {k}' if k else ''}]"
         lines.append(f"    {far} = {near};" if effect.kind == "pack" else f"    {near} = {far};")
     return [*lines, "}"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from .aval import Aval
 from .expr import CAPTURE, CONST, INPUT, Expr, InternTable, Params, reachable
@@ -13,6 +16,9 @@ from .op import Op, lookup
 from .origin import Origin
 
 hashlib: Any = lazy_import("hashlib")
+
+#: Dimensions up to this are told apart where code is put into order.
+SMALL: Final = 64
 
 
 class Graph:
@@ -243,20 +249,22 @@ def _contexts(graph: Graph, fingerprint: dict[int, bytes]) -> dict[int, bytes]:
     return found
 
 
-def _digests(graph: Graph, captures: dict[int, int]) -> dict[int, bytes]:
+def _digests(graph: Graph, captures: dict[int, int], sizes: bool = True) -> dict[int, bytes]:
+    """Fingerprints; without ``sizes`` they are those that arrays of other large sizes have too."""
     found: dict[int, bytes] = {}
     positions = {node.id: k for k, node in enumerate(graph.inputs)}
     for node in graph.nodes:
-        head = [node.op.name, str(node.aval)]
+        head = [node.op.name, str(node.aval) if sizes else _without_sizes(str(node.aval))]
         if node.op is INPUT:
             head.append(f"input {positions.get(node.id, -1)}")
         elif node.op is CAPTURE:
             head.append(f"capture {captures[node.id]}")
         elif node.op is CONST:
             held = node.params[0][1]
-            head.append(f"{held.key[0]}{held.key[1]}{held.key[2].hex()}")
+            if sizes or _is_simple(held.array):
+                head.append(f"{held.key[0]}{held.key[1]}{held.key[2].hex()}")
         elif node.params:
-            head.append(repr(node.params))
+            head.append(repr(node.params) if sizes else _without_sizes(repr(node.params)))
         parts = [found[a.id] for a in node.args]
         if node.op.commutative:
             parts.sort()
@@ -264,12 +272,39 @@ def _digests(graph: Graph, captures: dict[int, int]) -> dict[int, bytes]:
     return found
 
 
+def _order(graph: Graph) -> dict[int, bytes]:
+    """What the operands of commutative operations are sorted by: by sizes of arrays only as a last resort.
+
+    Generated code then looks the same for arrays of other sizes.
+    """
+    fine = digests(graph)
+    if not any([n > SMALL for node in (*graph.inputs, *graph.captures, *graph.outputs) for n in node.shape]):
+        return fine
+    coarse = _digests(graph, {c.id: 0 for c in graph.captures}, sizes=False)
+    return {k: coarse[k] + own for k, own in fine.items()}
+
+
+_NUMBER = re.compile(r"(?<![A-Za-z])\d+")
+
+
+def _without_sizes(text: str) -> str:
+    return _NUMBER.sub(lambda found: found[0] if int(found[0]) <= SMALL else "n", text)
+
+
+def _is_simple(value: np.ndarray[Any, Any]) -> bool:
+    """Whether a constant is a small number, not one made of the size of an array."""
+    if value.size != 1 or value.dtype.kind not in "if":
+        return bool(value.dtype.kind == "b")
+    number = float(value.reshape(-1)[0])
+    return bool(abs(number) <= SMALL and (64 * number).is_integer())
+
+
 def canonical(graph: Graph) -> Graph:
     """The same graph in a fresh table, in an order that does not depend on how it came about.
 
     Nodes are numbered depth first from the outputs; operands of commutative operations are sorted by digest.
     """
-    fingerprint = digests(graph)
+    fingerprint = _order(graph)
     table = InternTable()
     done: dict[int, Expr] = {n.id: table.input(n.aval, label(n)) for n in graph.inputs}
     stack: list[Expr] = list(reversed(graph.outputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.graph import Graph
+from ..core.graph import SMALL, Graph
 from .demand import Demand
 from .memory import plan
 from .packing import pack
@@ -58,8 +58,8 @@ def lower(graph: Graph) -> Program:
     shrink(root, used)
     share(root, [b for b in used if b.kind in ("workspace", "output")], lambda b: facts.at[b.node.id])
     constants = [b for b in used if b.kind == "constant"]
-    tables = [b for b in constants if b.size <= TABLE_SIZE]
-    handed = [b for b in constants if b.size > TABLE_SIZE]
+    tables = [b for b in constants if _is_table(b)]
+    handed = [b for b in constants if not _is_table(b)]
     for k, buffer in enumerate(handed):
         buffer.position = len(graph.inputs) + len(demand.captures) + k
     for k, buffer in enumerate(demand.captures):
@@ -72,6 +72,13 @@ def lower(graph: Graph) -> Program:
     program.work = estimate(program)
     program.recomputes = again
     return program
+
+
+def _is_table(buffer: Buffer) -> bool:
+    """Whether a constant is written into the source: small, and no positions that would be others in longer arrays."""
+    array = buffer.array
+    assert array is not None
+    return array.size <= TABLE_SIZE and (array.dtype.kind not in "iu" or bool((abs(array) <= SMALL).all()))
 
 
 def estimate(program: Program) -> Work:

@@ -165,7 +165,9 @@ class Compiled:
             with self._lock:
                 entry = self._entries.get(key)
                 if entry is None:
-                    entry = self._entries[key] = self._new_entry(structure, avals, args, kwargs)
+                    entry = self._new_entry(structure, avals, args, kwargs)
+                    entry.has_relatives = any(e.kernel is not None for e in self._entries.values())
+                    self._entries[key] = entry
         entry.refresh()
         return entry, [np.asarray(leaf) if _needs_array(leaf) else leaf for leaf in leaves]
 

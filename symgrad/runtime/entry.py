@@ -86,6 +86,8 @@ class Entry:
         self.installed: DispatcherLike | None = None
         self.front: DispatcherLike | None = None
         self.c_failed: str | None = None
+        #: Whether there is code of the same function for other arguments.
+        self.has_relatives = False
         self.full = False
         self._labels = list(labels)
         self._lock = threading.RLock()
@@ -289,7 +291,9 @@ class Entry:
         self.calls += 1
         self.ensure(leaves)
         if use_c is None:
-            use_c = self.c_failed is None and (self.calls > 1 or self._was_built_before())
+            use_c = self.c_failed is None and (
+                self.calls > 1 or self._was_built_before() or (self.has_relatives and self._is_at_hand())
+            )
         built = self.build() if use_c else None
         if built is not None:
             kernel, copies, results = built
@@ -311,6 +315,15 @@ class Entry:
         if self.tree.branches or len(self.tree.graph.nodes) > LOOKED_UP:
             return False
         return cache.default_cache().noted(self._fingerprint())
+
+    def _is_at_hand(self) -> bool:
+        """Whether the code is there without a compiler: that for arrays of other sizes often is the same."""
+        try:
+            code = self.c_code()
+            kept = cache.default_cache()
+            return kept.lookup(kept.key(code.units, code.tier, libs=code.libs)) is not None
+        except (CompilerError, UnsupportedOperationError):
+            return False  # The second call will say so.
 
     def ensure(self, leaves: Sequence[Any] | None) -> None:
         """Trace a path if none is known yet; without data no decision can depend on them."""
@@ -380,7 +393,7 @@ class Entry:
         self.seconds["compile"] = time.perf_counter() - start
         if not self.tree.branches and len(self.tree.graph.nodes) <= LOOKED_UP:
             cache.default_cache().note(self._fingerprint())
-        self._loaded = native.load_kernel(path, code.symbol)
+        self._loaded = native.load_kernel(path, code.symbol, code.sizes)
         # Kernels read captured arrays where they are; those of another layout are copied before each call.
         taken = [_contiguous(a) for a in code.hidden]
         self._copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]

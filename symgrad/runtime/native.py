@@ -51,7 +51,7 @@ class LoadedKernel:
     keepalive: object
 
 
-def load_kernel(path: Path, symbol: str) -> LoadedKernel:
+def load_kernel(path: Path, symbol: str, sizes: np.ndarray[Any, Any] | None = None) -> LoadedKernel:
     """Load a kernel from a shared object.
 
     Parameters
@@ -59,7 +59,10 @@ def load_kernel(path: Path, symbol: str) -> LoadedKernel:
     path
         The shared object.
     symbol
-        Name of the kernel; ``<symbol>_workspace`` must be there too and return the bytes of scratch memory.
+        Name of the kernel; ``size_t <symbol>_workspace(const int64_t *sizes)`` must be there too and return
+        the bytes of scratch memory.
+    sizes
+        What it is given.
 
     Raises
     ------
@@ -77,9 +80,10 @@ def load_kernel(path: Path, symbol: str) -> LoadedKernel:
         kernel, size = library[symbol], library[f"{symbol}_workspace"]
     except (OSError, AttributeError) as error:
         raise CompilerError(f"cannot load the kernel {symbol}: {error}") from error
-    size.restype, size.argtypes = ctypes.c_size_t, []
+    size.restype, size.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    return LoadedKernel(address or 0, size(), library)
+    needed = size(None if sizes is None else sizes.ctypes.data)
+    return LoadedKernel(address or 0, needed, library)
 
 
 _lock = threading.RLock()

@@ -33,7 +33,8 @@ class Kernel:
         self.function = self.library[symbol]
         size = self.library[f"{symbol}_workspace"]
         size.restype = ctypes.c_size_t
-        self.workspace_bytes: int = size()
+        sizes = self.source.sizes
+        self.workspace_bytes: int = size(None if sizes is None else ctypes.c_void_p(sizes.ctypes.data))
         assert self.workspace_bytes == self.source.workspace_bytes
 
     def run(self, *args: Any) -> tuple[int, list[np.ndarray[Any, Any]]]:

@@ -270,7 +270,7 @@ def test_large_constants_are_handed_over_and_small_ones_written_out() -> None:
     part = take_slice(x, starts=(0,), sizes=(4,), steps=(1,))
     graph = Graph([x], [x * large, part * small], "f")
     source = generate(lower(graph))
-    assert [c.shape for c in source.constants] == [(500,)]
+    assert [c.shape for c in source.constants if c is not source.sizes] == [(500,)]
     first, second = Kernel(graph)(np.ones(500))
     assert (first == np.arange(500.0)).all()
     np.testing.assert_array_equal(second, [1.0, -0.0, np.nan, np.inf])
