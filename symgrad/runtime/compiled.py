@@ -410,9 +410,10 @@ def _nested_spec(argument: Any, avals: Any) -> Any:
 
 def _template(entry: Entry) -> Any:
     """Output numbers in the nesting of the outputs, or a function where that depends on the path."""
-    if entry.results.numbered:
-        return entry.results.assemble
-    tree = unflatten(entry.tree.leaves[0].structure, list(range(len(entry.results.avals))))
+    results = entry.built_results
+    if results.numbered:
+        return results.assemble
+    tree = unflatten(entry.tree.leaves[0].structure, list(range(len(results.avals))))
     if type(tree) is int:
         return "single"
     _check_plain(tree)

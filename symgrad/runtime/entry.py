@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .live import LiveNumbers
 from .results import Results, finished, written
 from .settings import Settings
 from .specs import DispatcherLike, InputSpec, Watch
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     import hashlib
@@ -52,6 +54,37 @@ LOOKED_UP = 2000
 
 GIL_WORK = 20_000
 """Estimated operations above which a kernel runs without the interpreter's lock: about 5 µs."""
+
+
+@dataclass
+class Built:
+    """A kernel in memory.
+
+    Attributes
+    ----------
+    loaded
+        Its code.
+    hidden
+        Arrays it reads beside the arguments.
+    copies
+        Captured arrays and the contiguous ones among ``hidden`` that they are copied to before each call.
+    results
+        What becomes of its outputs.
+    watches
+        What must hold of captured values.
+    is_long
+        Whether it runs so long that other threads should run meanwhile.
+    kernel
+        It as a callable for the leaves of the arguments.
+    """
+
+    loaded: native.LoadedKernel
+    hidden: Sequence[np.ndarray[Any, Any]]
+    copies: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
+    results: Results
+    watches: Sequence[Watch]
+    is_long: bool
+    kernel: Any = None
 
 
 class Entry:
@@ -79,7 +112,6 @@ class Entry:
         self.settings = settings
         self.calls = 0
         self.traces = 0
-        self.builds = 0
         self.seconds: dict[str, float] = {}
         self.reason = ""
         self.kernel: DispatcherLike | None = None
@@ -92,7 +124,8 @@ class Entry:
         self._labels = list(labels)
         self._lock = threading.RLock()
         self._live = LiveNumbers()
-        self._copies: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
+        self.c_upkeep = Upkeep()
+        self._numpy_upkeep = Upkeep()
         self._reset()
 
     def _reset(self) -> None:
@@ -108,14 +141,17 @@ class Entry:
         # Kernels of any age count here, each path in its own place.
         self._hits = np.zeros(self.settings.max_paths + 1, np.int64)
         self._unbranched: list[DispatcherLike] = []
-        self._changed()
-
-    def _changed(self) -> None:
-        """The paths changed: what was generated from them is out of date."""
         self._numpy: tuple[Callable[..., Any], list[np.ndarray[Any, Any]]] | None = None
+        self._built: Built | None = None
+        self.kernel = None
+        self._grown()
+
+    def _grown(self) -> None:
+        """There is a new path: generated code answers for the others only."""
         self._csource: c_source.CSource | None = None
         self._results: Results | None = None
-        self.kernel = None
+        self.c_upkeep.outdate()
+        self._numpy_upkeep.outdate()
 
     # ---------------------------------------------------------------- source
 
@@ -209,7 +245,7 @@ class Entry:
         self._operations = graph.node_count
         self._watch(traced)
         self.seconds["simplify"] = time.perf_counter() - start
-        self._changed()
+        self._grown()
         return leaf
 
     def _leaf(self, traced: Traced) -> Leaf:
@@ -288,6 +324,7 @@ class Entry:
 
         Without a decision on C, the first call is answered at once: from C only if it was built before.
         """
+        start = time.perf_counter()
         self.calls += 1
         self.ensure(leaves)
         if use_c is None:
@@ -296,13 +333,16 @@ class Entry:
             )
         built = self.build() if use_c else None
         if built is not None:
-            kernel, copies, results = built
-            for array, copy in copies:
+            for array, copy in built.copies:
                 np.copyto(copy, array)
-            answer = kernel(*[_contiguous(leaf) for leaf in leaves])
+            answer = built.kernel(*[_contiguous(leaf) for leaf in leaves])
             if answer is not None:
-                return results.finish(answer, leaves)
-        return self.run_numpy(leaves, use_c)
+                return built.results.finish(answer, leaves)
+        result = self.run_numpy(leaves)
+        self.c_upkeep.spent(time.perf_counter() - start)
+        if use_c:
+            self.build()
+        return result
 
     def _fingerprint(self) -> str:
         """A name for what is computed, the same in every process."""
@@ -330,15 +370,15 @@ class Entry:
         if not self.tree.leaves:
             self.grow(None if leaves is None else _numpy_values(leaves))
 
-    def run_numpy(self, leaves: Sequence[Any], use_c: bool = False) -> Any:
-        """Answer from the NumPy backend; an unknown path is traced."""
+    def run_numpy(self, leaves: Sequence[Any]) -> Any:
+        """Answer from the NumPy backend; a path that its code lacks is traced."""
+        start = time.perf_counter()
         values = _numpy_values(leaves)
         number, results = self._run(values) if self.tree.branches else (0, self._run(values))
         if number < 0:
-            traced, entered = self.grow(values)
-            if use_c and entered is not None:
-                self.build()
-            return self._evaluated(traced, entered, leaves)
+            answer = self._evaluated(*self.grow(values), leaves)
+            self._numpy_upkeep.spent(time.perf_counter() - start)
+            return answer
         leaf = self.tree.leaves[number]
         finish = [finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
         self._count(leaf)
@@ -346,8 +386,8 @@ class Entry:
 
     def _run(self, values: Sequence[Any]) -> Any:
         loaded = self._numpy
-        if loaded is None:
-            with self._lock, paused_collector():
+        if loaded is None or self._numpy_upkeep.due:
+            with self._lock, paused_collector(), self._numpy_upkeep.making():
                 arrays = [c.params[0][1].array for c in self._captures]
                 loaded = self._numpy = numpy_source.load(self.numpy_code()), arrays
         function, arrays = loaded
@@ -366,13 +406,10 @@ class Entry:
 
     # ---------------------------------------------------------------- C
 
-    def build(self) -> tuple[DispatcherLike, Sequence[Any], Results] | None:
-        """The C kernel, arrays to be copied before a call, and what becomes of its results.
-
-        None, after one warning, where there cannot be a kernel.
-        """
+    def build(self) -> Built | None:
+        """The C kernel, made anew if that is due. None, after one warning, where there cannot be a kernel."""
         with self._lock:
-            if self.kernel is None and self.c_failed is None:
+            if self.c_failed is None and (self._built is None or self.c_upkeep.due):
                 try:
                     self._build()
                 except CompilerError as error:
@@ -383,28 +420,40 @@ class Entry:
                 except UnsupportedOperationError as error:
                     self.c_failed = str(error)
                     warnings.warn(PerformanceWarning(f"NumPy answers instead of C: {error}"), stacklevel=2)
-            return None if self.kernel is None else (self.kernel, self._copies, self.results)
+            return self._built
 
     def _build(self) -> None:
+        with self.c_upkeep.making():
+            self._make_kernel()
+
+    def _make_kernel(self) -> None:
         code = self.c_code()
         start = time.perf_counter()
         path = cache.get_or_build(code.units, code.tier, libs=code.libs)
-        self.builds += 1
         self.seconds["compile"] = time.perf_counter() - start
         if not self.tree.branches and len(self.tree.graph.nodes) <= LOOKED_UP:
             cache.default_cache().note(self._fingerprint())
-        self._loaded = native.load_kernel(path, code.symbol, code.sizes)
         # Kernels read captured arrays where they are; those of another layout are copied before each call.
         taken = [_contiguous(a) for a in code.hidden]
-        self._copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
-        self._hidden = taken
-        self.kernel = self.dispatcher([input_spec(aval) for aval in self.avals], "tuple", _no_answer)
+        copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
+        loaded = native.load_kernel(path, code.symbol, code.sizes)
+        made = Built(loaded, taken, copies, self.results, self.watches(), code.work > GIL_WORK)
+        flat = [input_spec(aval) for aval in self.avals]
+        made.kernel = self.kernel = self._dispatcher(made, flat, "tuple", _no_answer)
+        self._built = made
+
+    @property
+    def built_results(self) -> Results:
+        """What the kernel returns, which may lack the newest paths."""
+        assert self._built is not None
+        return self._built.results
 
     @property
     def stands_alone(self) -> bool:
         """True where the kernel needs nothing done before or after a call."""
         return (
-            not self._copies
+            self._built is not None
+            and not self._built.copies
             and not self._live
             and not any(leaf.writes for leaf in self.tree.leaves)
             and all(watched.native for watched in self._watched.values())
@@ -414,17 +463,16 @@ class Entry:
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
     ) -> DispatcherLike:
         """A callable for the kernel; ``inputs`` may be nested."""
+        assert self._built is not None
+        return self._dispatcher(self._built, inputs, structure, slow)
+
+    def _dispatcher(
+        self, built: Built, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
+    ) -> DispatcherLike:
         made: DispatcherLike = native.make_dispatcher(
-            self._loaded,
-            inputs,
-            self.results.outputs,
-            structure,
-            slow,
-            hidden=self._hidden,
-            watches=self.watches(),
-            release_gil=self.c_code().work > GIL_WORK,
-            name=self.name,
-        )
+            built.loaded, inputs, built.results.outputs, structure, slow, hidden=built.hidden,
+            watches=built.watches, release_gil=built.is_long, name=self.name,
+        )  # fmt: skip
         if not self.tree.branches:
             self._unbranched.append(made)
         return made

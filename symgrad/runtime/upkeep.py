@@ -1,0 +1,62 @@
+"""When generated code is made anew after the function has taken further paths."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+PROMPT: Final = 8
+"""So often code is made anew at once."""
+
+PROMPT_SECONDS: Final = 3.0
+"""So long that may take altogether."""
+
+
+class Upkeep:
+    """Keeps the making of code within a constant factor of the time it saves.
+
+    Code that lacks the newest paths still answers for those it has. It is made anew at once a few times, and
+    later when the calls that it could not answer have taken as long as making it did the last time. A function
+    that takes another path at each call then spends about half of its time on making code, not all of it.
+
+    Attributes
+    ----------
+    times
+        How often code was made.
+    seconds
+        How long it took the last time.
+    """
+
+    def __init__(self) -> None:
+        self.times = 0
+        self.seconds = 0.0
+        self._total = 0.0
+        self._spent = 0.0
+        self._outdated = True
+
+    def outdate(self) -> None:
+        """The code lacks something from now on."""
+        self._outdated = True
+
+    def spent(self, seconds: float) -> None:
+        """A call took so long because the code could not answer it."""
+        self._spent += seconds
+
+    @property
+    def due(self) -> bool:
+        """Whether to make code now."""
+        prompt = self.times < PROMPT and self._total < PROMPT_SECONDS
+        return self._outdated and (prompt or self._spent >= self.seconds)
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Code is made inside."""
+        start = time.perf_counter()
+        self._outdated = False
+        yield
+        self.times += 1
+        self.seconds = time.perf_counter() - start
+        self._total += self.seconds
+        self._spent = 0.0
