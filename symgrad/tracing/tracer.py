@@ -23,7 +23,7 @@ from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
-from .truths import as_integers
+from .truths import as_integers, is_truth
 from .views import VIEW_OPS, Steps, is_contiguous, is_view, steps_between
 
 
@@ -310,7 +310,7 @@ class Tracer(Readable):
         return int(_decide(self, True))
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
+        if self.dtype.kind not in "iu" and not is_truth(self._expr):
             raise TypeError(f"a traced {self.dtype} cannot be used as an index")
         return int(_decide(self, True))
 
