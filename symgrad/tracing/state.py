@@ -90,10 +90,10 @@ class Trace:
         """
         question = self.resolve(_question(expr, integer))
         if not self.varies(question):
-            return self._outcome(question, integer)
+            return int(np.asarray(self.concrete(expr)).item()) if integer else self._outcome(question, False)
         known = self._decided.get(question.id)
         if known is not None:
-            return known if known != TOO_LARGE else self._beyond(expr, known, origin)
+            return self._meant(expr, known, origin)
         if not self._has_data:
             raise TraceError(
                 "the function takes a decision that depends on data, and there are none here.\n"
@@ -102,17 +102,19 @@ class Trace:
         outcome = self._outcome(question, integer)
         self._decided[question.id] = outcome
         self.guards.append(Guard(question, outcome, origin))
-        return outcome if outcome != TOO_LARGE else self._beyond(expr, outcome, origin)
+        return self._meant(expr, outcome, origin)
 
-    def _beyond(self, expr: Expr, outcome: int, origin: Origin | None) -> int:
-        """The integer part of a number that int64 cannot hold; the number itself is the outcome.
+    def _meant(self, expr: Expr, outcome: Outcome, origin: Origin | None) -> Outcome:
+        """What an outcome stands for: a large number has more digits than int64 holds, and is asked for itself.
 
         Raises
         ------
         ValueError, OverflowError
-            If it is NaN or infinite, as Python does.
+            For the integer part of NaN or an infinity, as in Python.
         """
-        if expr.dtype.kind != "f":
+        if outcome < 0 and expr.dtype == np.uint64:
+            return outcome + 2**64
+        if outcome != TOO_LARGE or expr.dtype.kind != "f":
             return outcome
         # Exceptions may be caught: what they tell apart are decisions, too.
         if self.decide(isnan(expr), False, origin) or self.decide(isinf(expr), False, origin):

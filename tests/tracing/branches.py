@@ -77,6 +77,9 @@ def way(function: Callable[[Any], Any], x: Any) -> tuple[Any, ...]:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
+        # Python 3.12 shows the instructions of a function from its second run on.
+        function(x)
+        seen.clear()
         function(x)
     finally:
         sys.settrace(before)

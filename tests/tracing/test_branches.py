@@ -422,6 +422,11 @@ def test_integer_parts_that_int64_cannot_hold(f, backend):
     assert sum(row.hits for row in compiled.paths()) == 2 * len(good)
 
 
+def test_integers_without_sign(backend):
+    arrays = [np.array([n, 3], np.uint64) for n in (5, 2**63 + 2**20, 2**64 - 1)]
+    same_outcomes(lambda x: 1.0 * int(x[0]) if x[0] > x[1] else 0.5, *[(x,) for x in arrays])
+
+
 ROUNDED = {
     "thirds": lambda a: a if a / 3.0 * 3.0 == a else 2.0 * a,
     "there and back": lambda a: a if (a + 0.1) - 0.1 == a else 2.0 * a,
