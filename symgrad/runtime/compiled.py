@@ -16,10 +16,13 @@ from ..core.pytree import flatten, leaf_names, unflatten
 from ..core.spec import Spec
 from ..errors import DtypeError, SymgradError
 from ..tracing.namespace import bound
-from ..tracing.trace import active_table, active_trace
+from ..tracing.naming import label_variables
+from ..tracing.trace import active_table, active_trace, trace_flat
 from ..tracing.tracer import Tracer
+from ..transforms.simplify import simplify
 from .entry import Entry, input_spec
-from .report import PathTable, path_table
+from .report import PathTable, path_table, taken
+from .results import returned
 from .settings import Backend, check_backend, current
 from .specs import InputSpec
 from .titles import Titles, numbered, plain_name
@@ -85,6 +88,7 @@ class Compiled:
         "_entries",
         "_front",
         "_function",
+        "_last",
         "_lock",
         "_static",
         "_titles",
@@ -112,6 +116,7 @@ class Compiled:
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._entries: dict[Any, Entry] = {}
         self._front: Any = None
+        self._last: Entry | None = None
         self._lock = threading.RLock()
         self._calls = 0
         self.__call__ = self._slow_call
@@ -133,7 +138,12 @@ class Compiled:
             return bound(self._function)(*args, **kwargs)
         self._calls += 1
         entry, leaves = self._entry(args, kwargs)
-        result = entry.call(leaves, self._wants_c())
+        known = entry.traces
+        try:
+            result = entry.call(leaves, self._wants_c())
+        finally:
+            if entry.traces != known:
+                self._last = entry
         if entry.kernel is not None and entry.installed is not entry.kernel:
             self._install(entry, args, kwargs)
         return result
@@ -270,12 +280,34 @@ class Compiled:
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
         if args or kwargs:
-            entry, leaves = self._entry(args, kwargs)
-            entry.ensure(None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves)
-            return entry
-        if not self._entries:
+            return self._example(args, kwargs)[0]
+        if self._last is None:
             raise ValueError(f"{self.__name__} was not called yet; give example arguments")
-        return list(self._entries.values())[-1]
+        return self._last
+
+    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Entry, list[Any] | None]:
+        """The signature of example arguments, of which at least one path is known, and their data if they have any."""
+        entry, leaves = self._entry(args, kwargs)
+        data = None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves
+        if not entry.tree.leaves:
+            self._last = entry
+        entry.ensure(data)
+        return entry, data
+
+    def _path(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+        """What is computed on the path that example arguments take."""
+        if not args and not kwargs:
+            return self.graph()
+        entry, data = self._example(args, kwargs)
+        if not entry.tree.branches:
+            return entry.graph
+        values = None if data is None else [np.asarray(leaf)[()] for leaf in data]
+        leaf = None if values is None else taken(entry.tree, values)
+        if leaf is not None:
+            return Graph(entry.tree.inputs, returned(leaf), entry.name)
+        graph, _ = trace_flat(entry.function, entry.avals, self._names(args, kwargs), entry.name, values)
+        label_variables(graph)
+        return simplify(graph)
 
     def titles(self, args: tuple[Any, ...], count: int) -> list[str]:
         """What each output is called in formulas."""
@@ -297,7 +329,7 @@ class Compiled:
         >>> print(sg.grad(lambda x: x**3).formula(2.0))
         ∂f/∂x = 3·x²
         """
-        graph = self.graph(*args, **kwargs)
+        graph = self._path(args, kwargs)
         made: Formula = formula_room.make_formula(graph, self.titles(args, len(graph.outputs)))
         return made
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..core.expr import reachable
-from ..core.paths import Leaf
+from ..core.paths import Leaf, PathTree, Vertex
+from ..tracing.state import Trace
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ def path_table(leaves: Sequence[Leaf], hits: Sequence[int]) -> PathTable:
         decisions = tuple([(_line(g.origin), g.outcome) for g in leaf.guards])
         rows.append(PathRow(leaf.index, decisions, count, sum(1 for n in nodes if n.op.kind != "leaf")))
     return PathTable(tuple(rows))
+
+
+def taken(tree: PathTree, values: Sequence[Any]) -> Leaf | None:
+    """The path that the values of the inputs take; None if it is not known."""
+    table = tree.inputs[0].table
+    trace = Trace(table, {x.id: v for x, v in zip(tree.inputs, values, strict=True)})
+    vertex: Vertex | None = tree.root
+    while vertex is not None and vertex.guard is not None:
+        vertex = vertex.children.get(trace.concrete(vertex.guard.expr).item())
+    return vertex.leaf if vertex is not None else None
 
 
 def _line(origin: object) -> str:

@@ -124,12 +124,27 @@ def explained(error: Exception, trace: Trace) -> Exception:
             )
         )
     # The user's own exception: what it carries is plain, as it would have been without symgrad.
-    error.args = tuple([_plain(a, trace) for a in error.args])
+    _make_plain(error, trace)
     return error
 
 
-def _plain(value: Any, trace: Trace) -> Any:
-    return value if trace.space is None else trace.space.plain(value)
+def _make_plain(error: BaseException, trace: Trace) -> None:
+    """What an exception carries, and those that it came from, with the values of this trace."""
+    chain: list[BaseException | None] = [error]
+    done: set[int] = set()
+    while chain:
+        link = chain.pop()
+        if link is not None and id(link) not in done:
+            done.add(id(link))
+            link.args = tuple([_plain(a, trace, link is error) for a in link.args])
+            carried = vars(link)
+            for name, value in carried.items():
+                carried[name] = _plain(value, trace, False)
+            chain += [link.__cause__, link.__context__]
+
+
+def _plain(value: Any, trace: Trace, strict: bool) -> Any:
+    return value if trace.space is None else trace.space.plain(value, strict)
 
 
 def warn_at(text: str, origin: Origin | None) -> None:

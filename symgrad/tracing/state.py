@@ -14,11 +14,14 @@ from ..core.expr import CAPTURE, CONST, INPUT, Expr, InternTable
 from ..core.origin import Origin
 from ..core.paths import Guard, Outcome
 from ..errors import SymgradError, TraceError
-from ..ops.comparison import as_condition, equal
-from ..ops.define import cast
+from ..ops.comparison import as_condition, equal, greater, isinf, isnan, less, logical_and
+from ..ops.define import FUNCTIONS, cast
 from ..ops.evaluate import evaluate
 from ..ops.reduction import all_
 from ..ops.shaping import reshape
+
+TOO_LARGE = -(2**63)
+"""The outcome of asking for the integer part of what int64 cannot hold: NaN, infinities, large numbers."""
 
 
 class Trace:
@@ -87,10 +90,10 @@ class Trace:
         """
         question = self.resolve(_question(expr, integer))
         if not self.varies(question):
-            return self._outcome(question, integer)
+            return int(np.asarray(self.concrete(expr)).item()) if integer else self._outcome(question, False)
         known = self._decided.get(question.id)
         if known is not None:
-            return known
+            return self._meant(expr, known, origin)
         if not self._has_data:
             raise TraceError(
                 "the function takes a decision that depends on data, and there are none here.\n"
@@ -99,7 +102,24 @@ class Trace:
         outcome = self._outcome(question, integer)
         self._decided[question.id] = outcome
         self.guards.append(Guard(question, outcome, origin))
-        return outcome
+        return self._meant(expr, outcome, origin)
+
+    def _meant(self, expr: Expr, outcome: Outcome, origin: Origin | None) -> Outcome:
+        """What an outcome stands for: a large number has more digits than int64 holds, and is asked for itself.
+
+        Raises
+        ------
+        ValueError, OverflowError
+            For the integer part of NaN or an infinity, as in Python.
+        """
+        if outcome < 0 and expr.dtype == np.uint64:
+            return outcome + 2**64
+        if outcome != TOO_LARGE or expr.dtype.kind != "f":
+            return outcome
+        # Exceptions may be caught: what they tell apart are decisions, too.
+        if self.decide(isnan(expr), False, origin) or self.decide(isinf(expr), False, origin):
+            return int(float(self.concrete(expr)))
+        return int(self.decide_mask(expr, origin))
 
     def decide_mask(self, expr: Expr, origin: Origin | None) -> np.ndarray[Any, Any]:
         """The elements of a bool array; recorded as guards that compare it with the values it has had."""
@@ -212,7 +232,14 @@ def _question(expr: Expr, integer: bool) -> Expr:
     """What a decision asks: a rank-0 bool, or a rank-0 int64."""
     if expr.shape:
         expr = reshape(expr, shape=())
-    return cast(expr, np.int64) if integer else as_condition(expr)
+    if not integer:
+        return as_condition(expr)
+    if expr.dtype.kind == "f":
+        # What int64 cannot hold becomes a different number on each processor.
+        number = cast(expr, np.float64)
+        fits = logical_and(greater(number, float(TOO_LARGE)), less(number, -float(TOO_LARGE)))
+        expr = FUNCTIONS[np.where](fits, number, float(TOO_LARGE))
+    return cast(expr, np.int64)
 
 
 class _State(threading.local):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from ..core.aval import BOOL
 from ..core.expr import Expr, InternTable
 from ..core.origin import user_origin
 from ..errors import SymgradError, UnsupportedOperationError
@@ -22,6 +23,7 @@ from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
+from .truths import as_integers, is_truth
 from .views import VIEW_OPS, Steps, is_contiguous, is_view, steps_between
 
 
@@ -101,8 +103,16 @@ def _table_of(args: Any) -> Any:
 
 _CANNOT_MIX = (str, bytes)
 
+_COMPUTING = frozenset(
+    ["add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "left_shift", "right_shift",
+     "negative", "absolute"]
+)
+"""The operators to which bools of Python are integers."""
+
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
+    computes = name in _COMPUTING
+
     def method(self: Tracer, other: Any) -> Any:
         expr = self.expr
         kind = type(other)
@@ -115,6 +125,8 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
         else:
             second = unwrap(other)
         _begin(expr.table)
+        if computes and (kind is bool or expr.aval.dtype == BOOL or (kind is Tracer and other.dtype == BOOL)):
+            expr, second = as_integers(expr, second)
         call = UFUNCS[name]
         try:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
@@ -130,8 +142,9 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
 def _unary(name: str) -> Callable[[Tracer], Any]:
     def method(self: Tracer) -> Any:
         _begin(self.expr.table)
+        (expr,) = as_integers(self.expr) if name in _COMPUTING else (self.expr,)
         try:
-            return wrap(UFUNCS[name](self.expr, weak_ok=True))
+            return wrap(UFUNCS[name](expr, weak_ok=True))
         except SymgradError as error:
             raise located(error) from None
 
@@ -297,7 +310,7 @@ class Tracer(Readable):
         return int(_decide(self, True))
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iu":
+        if self.dtype.kind not in "iu" and not is_truth(self._expr):
             raise TypeError(f"a traced {self.dtype} cannot be used as an index")
         return int(_decide(self, True))
 
