@@ -130,6 +130,7 @@ class Entry:
 
     def _reset(self) -> None:
         """Forget all paths."""
+        self.full = False
         self.table = InternTable()
         self.inputs = self._make_inputs(self.table)
         self.tree = PathTree(self.inputs, self.name)
@@ -197,7 +198,6 @@ class Entry:
             self._live.changed(watched)
         if lost is not None or changed:
             self._reset()
-            self.full = False
             self.reason = f"a captured value changed: {lost if lost is not None else changed[0]}"
             return
         if self._captured_differently():

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Final
 
 PROMPT: Final = 8
-"""So often code is made anew at once."""
+"""So often code is made anew at once,"""
 
 PROMPT_SECONDS: Final = 3.0
-"""So long that may take altogether."""
+"""and more often as long as it took no longer than this altogether."""
 
 
 class Upkeep:
@@ -47,7 +47,7 @@ class Upkeep:
     @property
     def due(self) -> bool:
         """Whether to make code now."""
-        prompt = self.times < PROMPT and self._total < PROMPT_SECONDS
+        prompt = self.times < PROMPT or self._total < PROMPT_SECONDS
         return self._outdated and (prompt or self._spent >= self.seconds)
 
     @contextmanager
