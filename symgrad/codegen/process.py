@@ -44,6 +44,11 @@ class Outcome:
     trouble: str = ""
 
     @property
+    def timed_out(self) -> bool:
+        """Whether it was started and ended here, because it took too long."""
+        return self.code is None and self.trouble.startswith("it did not end")
+
+    @property
     def no_room(self) -> bool:
         """Whether it failed because nothing more can be written."""
         return self.code != 0 and any(text in self.output for text in _NO_ROOM)
@@ -57,7 +62,8 @@ class Outcome:
         reason = self.trouble or _ending(self.code)
         lines = [f"{what}: {reason}.", f"  command: {_trimmed(shlex.join(self.job.command), 1000)}"]
         if self.output.strip():
-            printed = (f"    {line}" for line in _trimmed(self.output).splitlines())
+            plain = "".join(c if c.isprintable() or c == "\n" else " " for c in self.output)
+            printed = (f"    {line}" for line in _trimmed(plain).splitlines())
             lines.append("  it printed:\n" + "\n".join(printed))
         return "\n".join([*lines, f"  {advice}"])
 

@@ -31,6 +31,8 @@ Kind = Literal["gcc", "clang", "other"]
 
 #: Seconds one compiler process may take; ``SYMGRAD_CC_TIMEOUT`` overrides it.
 DEFAULT_TIMEOUT: Final = 120.0
+#: Seconds for an empty function: a compiler that takes longer hangs, and is not asked again in this process.
+_PROBE_TIMEOUT: Final = 15.0
 
 _OPTIMISATION: Final[dict[Tier, str]] = {"vector": "-O3", "scalar": "-O1", "huge": "-O0", "portable": "-O2"}
 _ALWAYS: Final = ("-std=c99", "-fPIC")
@@ -103,12 +105,13 @@ class Toolchain:
             flags.append(_NATIVE)
         if tier == "vector" and _WIDE in accepted and "avx512f" in cpu_features():
             flags.append(_WIDE)
-        return (*flags, *shlex.split(os.environ.get("SYMGRAD_CFLAGS", "")))
+        return (*flags, *_own_flags())
 
 
 _lock = threading.RLock()
 _found: dict[tuple[object, ...], Toolchain] = {}
 _accepted: dict[tuple[str, ...], frozenset[str]] = {}
+_hanging: dict[tuple[str, ...], str] = {}
 
 
 def find_toolchain() -> Toolchain | None:
@@ -164,6 +167,7 @@ def reset() -> None:
     with _lock:
         _found.clear()
         _accepted.clear()
+        _hanging.clear()
     cpu_features.cache_clear()
     _cpu_fields.cache_clear()
 
@@ -189,6 +193,14 @@ def _command() -> tuple[str, ...] | None:
         if program is not None:
             return (str(Path(program).absolute()), *words[1:])
     return None
+
+
+def _own_flags() -> list[str]:
+    asked = os.environ.get("SYMGRAD_CFLAGS", "")
+    try:
+        return shlex.split(asked)
+    except ValueError as error:
+        raise CompilerError(f"SYMGRAD_CFLAGS={asked!r} cannot be divided into flags: {error}") from error
 
 
 def _split(words: str) -> list[str]:
@@ -231,6 +243,8 @@ def accepted_flags(toolchain: Toolchain) -> frozenset[str]:
     """
     key = (toolchain.identity, cpu_identity())
     with _lock:
+        if key in _hanging:
+            raise CompilerError(_hanging[key])
         if key not in _accepted:
             _accepted[key] = _remembered_flags(toolchain, key)
         return _accepted[key]
@@ -271,12 +285,17 @@ def _probe(toolchain: Toolchain, flags: tuple[str, ...], folder: Path) -> frozen
             flags = (*_ALWAYS, *strict, *chosen)
             return Job((*toolchain.command, *flags, "-c", source.name, "-o", "probe.o"), Path(name))
 
-        if run_one(job(*flags), timeout=_timeout(None)).code == 0:
+        limit = min(_timeout(None), _PROBE_TIMEOUT)
+        first = run_one(job(*flags), timeout=limit)
+        if first.code == 0:
             return frozenset(flags)
-        bare = run_one(job(), timeout=_timeout(None))
+        bare = first if first.timed_out else run_one(job(), timeout=limit)
         if bare.code != 0:
-            raise bare.error("the C compiler cannot compile an empty function", _ADVICE)
-        return frozenset(flag for flag in flags if run_one(job(flag), timeout=_timeout(None)).code == 0)
+            error = bare.error("the C compiler cannot compile an empty function", _ADVICE)
+            if bare.timed_out:
+                _hanging[toolchain.identity, cpu_identity()] = str(error)
+            raise error
+        return frozenset(flag for flag in flags if run_one(job(flag), timeout=limit).code == 0)
 
 
 def _timeout(asked: float | None) -> float:

@@ -282,6 +282,34 @@ def _fake(path: Path) -> Toolchain:
     return fake
 
 
+@needs_compiler
+def test_flags_with_an_open_quote_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SYMGRAD_CFLAGS", "-DNAME='open")
+    with pytest.raises(CompilerError, match=r"SYMGRAD_CFLAGS=.* cannot be divided into flags"):
+        compile_shared("int a;", tmp_path / "a.so")
+
+
+def test_a_compiler_that_hangs_is_asked_once(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    path = script(f"echo x >> {asked}; exec sleep 100")
+    fake = Toolchain((str(path),), str(path), "other", f"fake {path}", "machine")
+    monkeypatch.setattr(toolchain, "_PROBE_TIMEOUT", 0.5)
+    for _ in range(3):
+        with pytest.raises(CompilerError, match=r"empty function: it did not end within 0\.5 s"):
+            compile_shared("int a;", tmp_path / "a.so", toolchain=fake)
+    assert asked.read_text() == "x\n"
+
+
+def test_control_characters_of_a_compiler_are_not_printed(script: Script, tmp_path: Path) -> None:
+    fake = _fake(script("printf 'bad \\033[31mred\\a\\n'; exit 1"))
+    with pytest.raises(CompilerError) as caught:
+        compile_shared("int a;", tmp_path / "a.so", toolchain=fake)
+    assert "bad  [31mred" in str(caught.value)
+    assert all(c.isprintable() or c == "\n" for c in str(caught.value))
+
+
 def test_success_without_output(script: Script, tmp_path: Path) -> None:
     with pytest.raises(CompilerError, match="there is no output file"):
         compile_shared("int a;", tmp_path / "a.so", toolchain=_fake(script("exit 0")))
