@@ -1,4 +1,4 @@
-"""Print what compiling and calling cost: ``python tests/benchmarks/scaling.py [--quick]``.
+"""Print what compiling and calling cost: ``python tests/benchmarks/scaling.py [--quick] [--only …]``.
 
 Stages are given in processor time for each node, calls in nanoseconds; minima of several runs. Nothing is
 asserted here: counts are, in ``test_counts.py``.
@@ -12,7 +12,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 import symgrad as sg
 from symgrad.codegen.toolchain import find_toolchain
-from tests.benchmarks import programs
+from tests.benchmarks import peers, programs
 from tests.benchmarks.measure import Stages, stages, timed, traced, value_and_gradient
 
 STAGES = ("trace", "simplify f", "vjp", "simplify", "canonical", "lower", "render C")
@@ -174,6 +174,22 @@ def one_shot() -> None:
     table("ms, function made, differentiated and called once", ["", "least", "median"], rows)
 
 
+def peer_times(inputs: list[Any]) -> Iterator[tuple[str, list[float]]]:
+    """What other tools take for `programs.doubled`."""
+    expected = [float(programs.doubled(y)) for y in inputs]
+    for peer in peers.doubling():
+        name, call, prepare = peer
+        peers.check(peer, inputs, expected)
+        given = [prepare(y) for y in inputs]
+
+        def varying(call: Any = call, given: Any = given) -> None:
+            for y in given:
+                call(y)
+
+        longest = given[2]
+        yield name, [nanoseconds(varying) / len(given), nanoseconds(lambda c=call, y=longest: c(y))]
+
+
 def branches() -> None:
     rows = []
     inputs = programs.doubled_inputs()
@@ -195,6 +211,7 @@ def branches() -> None:
     plain = [nanoseconds(lambda: [programs.doubled(y) for y in inputs]) / len(inputs)]
     plain.append(nanoseconds(lambda: programs.doubled(inputs[2])))
     rows.append(["plain NumPy, value only", *[f"{c:.0f}" for c in plain], "", ""])
+    rows.extend([name, *[f"{c:.0f}" for c in times], "", ""] for name, times in peer_times(inputs))
     head = ["", "varying paths", "longest path", "traces before", "traces while timed"]
     table(
         "ns a call: value and gradient through `while norm(y) < 1000`, 10 doubles, 0 to 11 rounds", head, rows
@@ -204,14 +221,19 @@ def branches() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="smaller graphs, one repeat")
-    quick = parser.parse_args().quick
+    parts: dict[str, Callable[[], None]] = {
+        "calls": calls,
+        "one_shot": one_shot,
+        "branches": branches,
+        "sizes": sizes,
+        "element_loops": lambda: element_loops(asked.quick),
+        "compiling": lambda: compiling(asked.quick, 1 if asked.quick else 3),
+    }
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="some of the tables")
+    asked = parser.parse_args()
     machine()
-    calls()
-    one_shot()
-    branches()
-    sizes()
-    element_loops(quick)
-    compiling(quick, 1 if quick else 3)
+    for name in asked.only:
+        parts[name]()
 
 
 if __name__ == "__main__":
