@@ -13,13 +13,20 @@ PROMPT: Final = 8
 PROMPT_SECONDS: Final = 3.0
 """and more often as long as it took no longer than this altogether."""
 
+QUIET: Final = 16
+"""After so many calls without a new path the function has probably shown them all;"""
+
+QUIET_PART: Final = 0.02
+"""such calls must have taken this part of the time that making code takes."""
+
 
 class Upkeep:
     """Keeps the making of code within a constant factor of the time it saves.
 
     Code that lacks the newest paths still answers for those it has. It is made anew at once a few times, and
-    later when the calls that it could not answer have taken as long as making it did the last time. A function
-    that takes another path at each call then spends about half of its time on making code, not all of it.
+    later when the calls that it could not answer have taken as long as making it did the last time, or a part
+    of that without a new path. A function that takes another path at each call then spends about half of its
+    time on making code, not all of it.
 
     Attributes
     ----------
@@ -34,21 +41,25 @@ class Upkeep:
         self.seconds = 0.0
         self._total = 0.0
         self._spent = 0.0
+        self._quiet = 0
         self._outdated = True
 
     def outdate(self) -> None:
         """The code lacks something from now on."""
         self._outdated = True
+        self._quiet = 0
 
     def spent(self, seconds: float) -> None:
         """A call took so long because the code could not answer it."""
         self._spent += seconds
+        self._quiet += 1
 
     @property
     def due(self) -> bool:
         """Whether to make code now."""
         prompt = self.times < PROMPT or self._total < PROMPT_SECONDS
-        return self._outdated and (prompt or self._spent >= self.seconds)
+        part = QUIET_PART if self._quiet > QUIET else 1.0
+        return self._outdated and (prompt or self._spent >= part * self.seconds)
 
     @contextmanager
     def making(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.runtime import upkeep
-from symgrad.runtime.upkeep import PROMPT, Upkeep
+from symgrad.runtime.upkeep import PROMPT, QUIET, Upkeep
 
 
 class Clock:
@@ -72,6 +72,22 @@ def _steps(x: Any) -> Any:
     while y < 1000.0:
         y = y * 2.0
     return y
+
+
+def test_code_is_made_soon_when_no_new_paths_come(clock: Clock) -> None:
+    kept = Upkeep()
+    for _ in range(PROMPT):
+        _make(kept, clock, 10.0)
+    kept.outdate()
+    for _ in range(QUIET):
+        kept.spent(0.0125)
+        assert not kept.due
+    kept.outdate()
+    for _ in range(QUIET):
+        kept.spent(0.0)
+        assert not kept.due
+    kept.spent(0.0)
+    assert kept.due
 
 
 @pytest.mark.parametrize("backend", ["numpy", pytest.param("c", marks=pytest.mark.c_backend)])
