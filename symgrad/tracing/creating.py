@@ -66,6 +66,11 @@ def _known(value: Any) -> Any:
     return value
 
 
+def joined(value: Any) -> Any:
+    """A list or tuple that holds traced values as the array that NumPy would make of it."""
+    return array(value) if isinstance(value, (list, tuple)) and _has_tracer(value) else value
+
+
 def _number(value: Tracer) -> Any:
     plain = value.expr.value
     return plain.item() if plain is not None else value
@@ -135,6 +140,7 @@ def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """``np.full`` with a value that may be traced."""
+    fill_value = joined(fill_value)
     if not isinstance(fill_value, Tracer):
         return _FULL(shape, fill_value, dtype, **kwargs)
     value = fill_value.astype(_dtype(dtype)) if dtype is not None else fill_value
@@ -151,7 +157,7 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """``np.linspace`` between ends that may be traced."""
-    start, stop, count = _known(start), _known(stop), _known(num)
+    start, stop, count = joined(_known(start)), joined(_known(stop)), _known(num)
     if not _has_tracer((start, stop)):
         return _LINSPACE(start, stop, count, endpoint, retstep, _dtype(dtype), axis)
     step = (stop - start) / max(count - 1 if endpoint else count, 1)
@@ -183,6 +189,7 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """``np.logspace`` between exponents that may be traced."""
+    start, stop, base = joined(start), joined(stop), joined(base)
     if not _has_tracer((start, stop, base)):
         return _LOGSPACE(start, stop, num, endpoint, base, _dtype(dtype), axis)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))
@@ -192,6 +199,7 @@ def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """``np.geomspace`` between ends that may be traced."""
+    start, stop = joined(start), joined(stop)
     if not _has_tracer((start, stop)):
         return _GEOMSPACE(start, stop, num, endpoint, _dtype(dtype), axis)
     return np.exp(linspace(np.log(start), np.log(stop), num, endpoint, axis=axis))

@@ -15,7 +15,7 @@ from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
 from .keys import as_parts, has_expr, static_key
-from .protocol import function_for, ufunc_method
+from .protocol import function_for, in_order, ufunc_method
 from .readable import Readable
 from .refusing import found, located, over, refuse, wrong_arguments
 from .replacing import chooses, is_mask, replaced
@@ -108,6 +108,8 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
         kind = type(other)
         if kind is float or kind is int:
             second: Any = other
+        elif kind is bool and expr.aval.weak:
+            second = int(other)  # in Python a bool is an integer
         elif isinstance(other, Tracer):
             second = other.expr
         elif isinstance(other, _CANNOT_MIX) or other is None:
@@ -330,6 +332,8 @@ class Tracer(Readable):
         if in_place is not None:
             return in_place(*args, **kwargs)
         out = kwargs.pop("out", None)
+        if kwargs:
+            args = in_order(func, args, kwargs)
         made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}")
         if func in VIEWS and args and isinstance(args[0], ArrayTracer):
             made = args[0].shared(made)
