@@ -16,7 +16,7 @@ from .tables import IN_PLACE
 from .tracer import Tracer
 
 _SEQUENCES = (list, tuple)
-_SHAPE_AT = {np.broadcast_to: 1}
+_SHAPE_AT = {np.broadcast_to: 1, np.reshape: 1}
 """Where functions that look at the memory of their arguments take a shape."""
 
 

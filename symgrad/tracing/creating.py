@@ -11,6 +11,7 @@ from ..core.expr import Expr, InternTable
 from ..core.pytree import flatten
 from ..ops.define import FUNCTIONS, cast, lift
 from ..ops.shaping import broadcast_to
+from .looking_through import contiguous
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer, record, wrap
 
@@ -138,6 +139,18 @@ def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
     return array(a, dtype)
 
 
+def _contiguous(order: str) -> Callable[..., Any]:
+    """``np.ascontiguousarray`` or ``np.asfortranarray``: the array itself where it is laid out so already."""
+
+    def call(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        made = asarray(a, dtype)
+        if isinstance(made, Tracer) and not made.shape:
+            return np.reshape(made, (1,))
+        return contiguous(made, order) if isinstance(made, ArrayTracer) else made
+
+    return call
+
+
 def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """``np.full`` with a value that may be traced."""
     fill_value = joined(fill_value)
@@ -240,7 +253,8 @@ CREATE: dict[str, Callable[..., Any]] = {
         "zeros", "ones", "empty", "arange", "eye", "identity", "tri", "fromiter", "indices", "vander", "bartlett",
         "blackman", "hamming", "hanning", "kaiser", "meshgrid", "ogrid", "mgrid", "frombuffer", "fromstring",
     ) if callable(getattr(np, name))},
-    "array": array, "asarray": asarray, "asanyarray": asarray, "ascontiguousarray": asarray, "asfortranarray": asarray,
+    "array": array, "asarray": asarray, "asanyarray": asarray,
+    "ascontiguousarray": _contiguous("C"), "asfortranarray": _contiguous("F"),
     "asarray_chkfinite": asarray, "full": full, "linspace": linspace, "logspace": logspace, "geomspace": geomspace,
     "block": block, "isscalar": isscalar, "scalar": _scalar,
 }  # fmt: skip

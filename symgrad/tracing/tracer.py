@@ -15,6 +15,7 @@ from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
 from .keys import as_parts, has_expr, static_key
+from .layouts import refuse_foreign
 from .protocol import function_for, in_order, ufunc_method
 from .readable import Readable
 from .refusing import found, located, over, refuse, wrong_arguments
@@ -22,7 +23,7 @@ from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
-from .views import VIEW_OPS, Steps, is_contiguous, is_view, steps_between
+from .views import VIEW_OPS, Steps, steps_between
 
 
 def unwrap(value: Any) -> Any:
@@ -418,14 +419,18 @@ class ArrayTracer(Tracer):
         if type(made) is not ArrayTracer or made is self:
             return made
         steps = steps_between(self.expr, made._expr)
-        if steps is None or not is_view(self.memory().aval.shape, self._steps + steps):
+        memory = self.memory()
+        if steps is None or not memory.is_view(self._steps + steps):
+            made.memory().in_doubt = steps is not None and memory.in_doubt
             return made
-        made._memory, made._steps, made._seen = self.memory(), self._steps + steps, self.memory().version
+        made._memory, made._steps, made._seen = memory, self._steps + steps, memory.version
         return made
 
-    def is_contiguous(self, order: str = "C") -> bool:
-        """Whether the elements lie side by side in memory, in an order of the axes."""
-        return is_contiguous(self.memory().aval.shape, self._steps, order)
+    def laid_out(self) -> np.ndarray[Any, Any]:
+        """A plain array that is laid out in memory as NumPy's array here is."""
+        found = self.memory().seen_through(self._steps)
+        assert found is not None  # a copy has memory of its own
+        return found
 
     def overwrite(self, value: Any, what: str = "the value") -> None:
         """Replace all elements in place; other views of the memory see it."""
@@ -443,7 +448,7 @@ class ArrayTracer(Tracer):
         self._write(cast(new, self.dtype))
 
     def _write(self, new: Expr) -> None:
-        memory = self.memory()
+        memory = self._writable()
         memory.write(self._steps, new)
         self._expr, self._seen = new, memory.version
 
@@ -512,8 +517,14 @@ class ArrayTracer(Tracer):
         except SymgradError as error:
             raise located(error) from None
 
-    def _set(self, key: Any, new: Expr, value: Any) -> None:
+    def _writable(self) -> Memory:
         memory = self.memory()
+        if memory.in_doubt:
+            refuse_foreign("whether this write is seen through a reshaped array")
+        return memory
+
+    def _set(self, key: Any, new: Expr, value: Any) -> None:
+        memory = self._writable()
         positions = None if has_expr(key) else self._positions(memory, key)
         if positions is None:
             self._write(replaced(self.expr, key, new))

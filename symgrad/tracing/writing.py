@@ -167,10 +167,12 @@ class Flat(ArrayTracer):
     __slots__ = ("_of",)
 
     def __init__(self, of: ArrayTracer) -> None:
-        made = of.reshape(-1)
+        made = record(FUNCTIONS[np.reshape], (of, -1))
         super().__init__(made.expr)
         self._of = of
-        self._memory, self._steps, self._seen = made._memory, made._steps, made._seen
+        if not of.memory().layout[1]:
+            made = of.shared(made)
+            self._memory, self._steps, self._seen = made._memory, made._steps, made._seen
 
     def __setitem__(self, key: Any, value: Any) -> None:
         size = np.size(np.empty(self.size, np.int8)[key]) if not has_expr(unwrap(key)) else None
