@@ -20,6 +20,7 @@ from . import writing as _writing  # noqa: F401 - enters the functions that writ
 from .refusing import explained, tell
 from .state import Trace, active_table, active_trace, tracing
 from .tracer import ArrayTracer, Tracer, wrap
+from .zero_dim import ZeroDim
 
 __all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 
@@ -100,7 +101,7 @@ def trace_path(
         trace.live[place] = wrap(python_number(table.capture(array)))
     with tracing(trace):
         try:
-            tracers = [wrap(x) for x in inputs]
+            tracers = [ZeroDim(x) if x.shape == () and not x.aval.weak else wrap(x) for x in inputs]
             result = function(*tracers)
             if trace.refused:
                 raise trace.refused[0]
@@ -118,7 +119,7 @@ def trace_path(
             trace.space.close(name)
     tell(trace.notes)
     written = [*enumerate(tracers), *trace.captured.values()]
-    writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
+    writes = [(target, t.expr) for target, t in written if isinstance(t, (ArrayTracer, ZeroDim)) and t.was_written]
     if trace.alias:
         # What an inner derivative wrote, or let out, is over its own variables.
         outputs = [trace.resolve(e) for e in outputs]

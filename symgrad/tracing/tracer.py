@@ -141,8 +141,10 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
     return method
 
 
-def _in_place(name: str) -> Callable[[ArrayTracer, Any], ArrayTracer]:
-    def method(self: ArrayTracer, other: Any) -> ArrayTracer:
+def in_place(name: str) -> Callable[[Any, Any], Any]:
+    """The method of an operator that writes to its first operand."""
+
+    def method(self: Any, other: Any) -> Any:
         made = record(_weak(UFUNCS[name]), (self, other))
         self.overwrite(made, f"the result of {name}")
         return self
@@ -552,10 +554,10 @@ class ArrayTracer(Tracer):
             raise TypeError("only length-1 arrays can be converted to Python scalars")
         return int(_decide(self, True))
 
-    __iadd__, __isub__, __imul__ = _in_place("add"), _in_place("subtract"), _in_place("multiply")
-    __itruediv__, __ipow__ = _in_place("divide"), _in_place("power")
-    __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
-    __iand__, __ior__, __ixor__ = _in_place("bitwise_and"), _in_place("bitwise_or"), _in_place("bitwise_xor")
+    __iadd__, __isub__, __imul__ = in_place("add"), in_place("subtract"), in_place("multiply")
+    __itruediv__, __ipow__ = in_place("divide"), in_place("power")
+    __ifloordiv__, __imod__ = in_place("floor_divide"), in_place("remainder")
+    __iand__, __ior__, __ixor__ = in_place("bitwise_and"), in_place("bitwise_or"), in_place("bitwise_xor")
 
     def __imatmul__(self, other: Any) -> Self:
         self.overwrite(record(UFUNCS["matmul"], (self, other)), "the matrix product")
@@ -564,7 +566,7 @@ class ArrayTracer(Tracer):
 
 def write_out(out: Any, value: Any, mask: Any = True) -> Any:
     """What ``out=`` means: write to an existing array, where ``mask`` is true, and return it."""
-    if not isinstance(out, ArrayTracer):
+    if not hasattr(type(out), "overwrite"):
         refuse(
             "out= names an array that is not traced",
             "Create it inside the function with symgrad.numpy (import symgrad.numpy as np), or use the "

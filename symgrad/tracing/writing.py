@@ -95,8 +95,8 @@ def adjoint_of_getitem(x: Expr, key: Any, value: Expr) -> Expr:
     return FUNCTIONS[np.reshape](summed, x.shape)  # type: ignore[no-any-return]  # registry
 
 
-def _target(x: Any, name: str) -> ArrayTracer:
-    if not isinstance(x, ArrayTracer):
+def _target(x: Any, name: str) -> Any:
+    if not hasattr(type(x), "overwrite"):
         refuse(
             f"{name} writes a traced value into an array that is not traced",
             "Create the array inside the function with symgrad.numpy (import symgrad.numpy as np).",
