@@ -41,13 +41,16 @@ def to_expr(value: Any, table: InternTable) -> Expr:
 def outputs_of(result: Any, table: InternTable, name: str) -> tuple[list[Expr], Any]:
     """Expressions and structure of what a traced function returned."""
     leaves, structure = flatten(result)
-    try:
-        return [to_expr(leaf, table) for leaf in leaves], structure
-    except DtypeError as error:
-        text = f"{name} returned something that is no number or array: {error}"
-        raise DtypeError(
-            with_location(text, "", "Return arrays, numbers, or tuples, lists and dicts of them.")
-        ) from None
+    outputs = []
+    for leaf in leaves:
+        try:
+            outputs.append(to_expr(leaf, table))
+        except DtypeError:
+            text = f"{name} returned a {type(leaf).__name__}, which is no number or array"
+            raise DtypeError(
+                with_location(text, "", "Return arrays, numbers, or tuples, lists and dicts of them.")
+            ) from None
+    return outputs, structure
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.expr import Expr, InternTable
 from ..core.origin import user_origin
-from ..errors import SymgradError, UnsupportedOperationError
+from ..errors import SymgradError, UnsupportedOperationError, with_location
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
@@ -18,11 +18,12 @@ from .keys import as_parts, has_expr, static_key
 from .layouts import refuse_foreign
 from .protocol import function_for, in_order, ufunc_method
 from .readable import Readable
-from .refusing import found, located, over, refuse, wrong_arguments
+from .refusing import found, located, over, refuse, where, wrong_arguments
 from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
+from .values import check_depth, written_value
 from .views import VIEW_OPS, Steps, steps_between
 
 
@@ -141,7 +142,7 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
     return method
 
 
-def in_place(name: str) -> Callable[[Any, Any], Any]:
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
     """The method of an operator that writes to its first operand."""
 
     def method(self: Any, other: Any) -> Any:
@@ -188,38 +189,6 @@ class Tracer(Readable):
     def expr(self) -> Expr:
         """What was recorded."""
         return self._expr
-
-    # ---------------------------------------------------------------- what is known while tracing
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes: known while tracing."""
-        return self._expr.aval.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self._expr.aval.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._expr.aval.size
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """NumPy dtype."""
-        return self._expr.aval.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self._expr.aval.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
 
     @property
     def T(self) -> Any:
@@ -356,7 +325,7 @@ class Tracer(Readable):
             _unknown_method(name)
         if not self.shape and hasattr(float, name) and not name.startswith("_"):
             return functools.partial(_unknown_method, name)
-        raise AttributeError(f"a traced value has no attribute {name!r}")
+        raise AttributeError(with_location(f"a traced value has no attribute {name!r}", where(), ""), name=name)
 
     def conj(self) -> Any:
         """The array itself: only real numbers are traced."""
@@ -512,7 +481,7 @@ class ArrayTracer(Tracer):
         table.origin = user_origin(1)
         try:
             plain = asked_key(key)
-            new = lift(unwrap(value), table)
+            new = lift(unwrap(written_value(value, self.dtype)), table)
             if any([is_mask(p) for p in as_parts(plain)]) and not chooses(plain, self.ndim, new):
                 plain = asked_key(key, masks=True)
             self._set(plain, cast(new, self.dtype), value)
@@ -528,6 +497,8 @@ class ArrayTracer(Tracer):
     def _set(self, key: Any, new: Expr, value: Any) -> None:
         memory = self._writable()
         positions = None if has_expr(key) else self._positions(memory, key)
+        if positions is not None:
+            check_depth(as_parts(key), value, new.ndim, np.ndim(positions), isinstance(positions, np.int64))
         if positions is None:
             self._write(replaced(self.expr, key, new))
         elif self._is_own_view(positions, value):
@@ -554,10 +525,10 @@ class ArrayTracer(Tracer):
             raise TypeError("only length-1 arrays can be converted to Python scalars")
         return int(_decide(self, True))
 
-    __iadd__, __isub__, __imul__ = in_place("add"), in_place("subtract"), in_place("multiply")
-    __itruediv__, __ipow__ = in_place("divide"), in_place("power")
-    __ifloordiv__, __imod__ = in_place("floor_divide"), in_place("remainder")
-    __iand__, __ior__, __ixor__ = in_place("bitwise_and"), in_place("bitwise_or"), in_place("bitwise_xor")
+    __iadd__, __isub__, __imul__ = _in_place("add"), _in_place("subtract"), _in_place("multiply")
+    __itruediv__, __ipow__ = _in_place("divide"), _in_place("power")
+    __ifloordiv__, __imod__ = _in_place("floor_divide"), _in_place("remainder")
+    __iand__, __ior__, __ixor__ = _in_place("bitwise_and"), _in_place("bitwise_or"), _in_place("bitwise_xor")
 
     def __imatmul__(self, other: Any) -> Self:
         self.overwrite(record(UFUNCS["matmul"], (self, other)), "the matrix product")

@@ -16,6 +16,7 @@ from .keys import has_expr
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, VIEW_METHODS, VIEWS
 from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap, wrap
+from .values import tracer_free
 from .views import grid
 
 VIEWS.update({
@@ -115,6 +116,8 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
 
 def _repeated(values: Any, count: int, target: ArrayTracer) -> Any:
     """A line of ``count`` values that are taken again from the start where there are not enough."""
+    if tracer_free(values):
+        values = np.asarray(values, target.dtype)
     line = record(lambda v: reshape(v, shape=(v.aval.size,)), (record(lift, (values, target.expr.table)),))
     if line.size == count:
         return line
@@ -202,7 +205,9 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def _fill(self: ArrayTracer, value: Any) -> None:
-    self.overwrite(value)
+    if np.ndim(value):
+        raise ValueError("an array is filled with a single value")
+    self[...] = value
 
 
 def _sort(self: ArrayTracer, axis: int = -1, **kwargs: Any) -> None:

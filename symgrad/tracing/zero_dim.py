@@ -12,7 +12,8 @@ from ..errors import SymgradError
 from ..ops.define import cast, lift
 from .refusing import located
 from .replacing import fitted
-from .tracer import Tracer, in_place, unwrap
+from .tracer import ArrayTracer, Tracer, unwrap
+from .values import written_value
 
 
 class ZeroDim(Tracer):
@@ -30,7 +31,7 @@ class ZeroDim(Tracer):
 
     def overwrite(self, value: Any, what: str = "the value") -> None:
         """Replace the element, by NumPy's rules for casting."""
-        new = lift(unwrap(value), self._expr.table)
+        new = lift(unwrap(written_value(value, self.dtype)), self._expr.table)
         if not np.can_cast(new.dtype, self.dtype, "same_kind") and not new.aval.weak:
             raise TypeError(
                 f"{what} has dtype {new.dtype}, which does not fit into an array of dtype {self.dtype}"
@@ -56,7 +57,7 @@ class ZeroDim(Tracer):
         table = self._expr.table
         table.origin = user_origin(1)
         try:
-            self._write(lift(unwrap(value), table))
+            self._write(lift(unwrap(written_value(value, self.dtype)), table))
         except SymgradError as error:
             raise located(error) from None
 
@@ -70,6 +71,6 @@ class CapturedZeroDim(ZeroDim):
     __slots__ = ()
     __hash__ = Tracer.__hash__
 
-    __iadd__, __isub__, __imul__ = in_place("add"), in_place("subtract"), in_place("multiply")
-    __itruediv__, __ipow__ = in_place("divide"), in_place("power")
-    __ifloordiv__, __imod__ = in_place("floor_divide"), in_place("remainder")
+    __iadd__, __isub__, __imul__ = ArrayTracer.__iadd__, ArrayTracer.__isub__, ArrayTracer.__imul__
+    __itruediv__, __ipow__ = ArrayTracer.__itruediv__, ArrayTracer.__ipow__
+    __ifloordiv__, __imod__ = ArrayTracer.__ifloordiv__, ArrayTracer.__imod__
