@@ -14,6 +14,7 @@ from ..errors import SymgradError, UnsupportedOperationError, with_location
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
+from .integers import check_range, is_growing
 from .keys import as_parts, has_expr, static_key
 from .layouts import refuse_foreign
 from .protocol import function_for, in_order, ufunc_method
@@ -124,6 +125,8 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
         except SymgradError as error:
             raise located(error) from None
+        if made.aval.weak and made.aval.dtype.kind == "i" and is_growing(name) and made.id not in made.table.known:
+            check_range(name, *((second, expr) if swapped else (expr, second)))
         return (
             wrap(made) if made.id in made.table.known else (ArrayTracer if made.aval.shape else Tracer)(made)
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import symgrad as sg
 from tests.tracing.agreement import BACKENDS, agrees
 
 SMALL = np.array([1, 2, 3], np.int8)
@@ -69,6 +70,30 @@ def test_sequences_are_written_as_numpy_does(key: str, value: str) -> None:
 )  # fmt: skip
 def test_arrays_without_axes_have_one(line: str, backend: str) -> None:
     agrees(function(line), backend, (POINT,))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("line", ["n * m + 1", "n**3 - m", "n << m", "2 * n - m", "n + m", "n - m"])
+def test_python_integers_do_not_wrap(line: str, backend: str) -> None:
+    f = eval(f"lambda n, m: {line}")
+    compiled = sg.compile(f, backend=backend)
+    for n, m in ((3, 4), (7, 5), (2**40, 2**40), (-(2**62), 3), (2**62, 2**62), (2**62, -(2**62)), (5, 2), (-5, 9)):
+        if "<<" in line and not 0 <= m < 64:
+            continue
+        wanted = f(n, m)
+        if abs(wanted) < 2**63 and abs(n) ** 3 < 2**63:
+            assert compiled(n, m) == wanted
+        elif abs(wanted) >= 2**63:
+            with pytest.raises(sg.TraceError, match=r"grew beyond 64 bits[\s\S]*<string>:1"):
+                compiled(n, m)
+    with pytest.raises(ValueError, match="negative shift"):
+        sg.compile(lambda n, m: n << m, backend=backend)(3, -1)
+
+
+def test_integers_of_numpy_wrap_as_they_do() -> None:
+    assert sg.compile(lambda n, m: n * m)(np.int64(2**40), 2**40) == 0
+    assert sg.compile(lambda n: n * 3)(2) == 6
+    assert sg.compile(lambda n, x: n * 2 * x).graph(sg.Spec((), int), sg.Spec((2,), float)) is not None
 
 
 def test_operators_take_ranges() -> None:
