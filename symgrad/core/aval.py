@@ -6,6 +6,7 @@ This is the only place that knows how shapes broadcast and how dtypes promote (N
 from __future__ import annotations
 
 import math
+import operator
 from functools import lru_cache
 from typing import Any
 
@@ -221,7 +222,7 @@ def normalize_axis(axis: Any, ndim: int) -> int:
     ShapeError
         If the axis is out of range.
     """
-    index = int(axis)
+    index = operator.index(axis)
     if not -ndim <= index < ndim:
         raise ShapeError(f"axis {axis} is out of bounds for an array with {ndim} axes")
     return index % ndim

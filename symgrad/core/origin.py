@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import opcode
 import os
 import sys
 from functools import lru_cache
@@ -15,6 +16,7 @@ _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _SCIPY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(np.__file__))), "scipy") + os.sep
 _STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 
 
 class Origin(NamedTuple):
@@ -110,6 +112,17 @@ def raised_at(traceback: TracebackType | None) -> Origin | None:
             found = Origin(code.co_filename, traceback.tb_lineno, code.co_name)
         traceback = traceback.tb_next
     return found
+
+
+def raises_itself(traceback: TracebackType | None) -> bool:
+    """Whether an exception comes from a raise statement of the user's, not from a call that failed."""
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return False
+    code = traceback.tb_frame.f_code
+    is_users = _user_files.get(code.co_filename) or _is_user_file(code.co_filename)
+    return is_users and code.co_code[traceback.tb_lasti] == _RAISE
 
 
 @lru_cache(maxsize=4096)

@@ -108,6 +108,8 @@ def lift(value: Any, table: InternTable) -> Expr:
         return table.constant(value) if value.bit_length() < 64 else table.constant(float(value))
     if isinstance(value, np.ndarray) and value.dtype.kind != "O":
         return table.capture(value) if value.ndim else table.constant(value)
+    if isinstance(value, range):
+        return table.constant(np.asarray(value))
     if isinstance(value, (list, tuple)):
         if find_table(value) is None:
             return table.constant(np.asarray(value))
@@ -217,6 +219,35 @@ def apply_ufunc(
         return first.table.make(op, [_weak_cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
     dtypes = resolve_for(ufunc, operands)
     return first.table.make(op, [cast(x, d) for x, d in zip(operands, dtypes, strict=False)])
+
+
+def _without_huge(ufunc: np.ufunc | None, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Operands with Python integers beyond 64 bits as what NumPy computes with.
+
+    Raises
+    ------
+    DtypeError
+        If that is an integer.
+    """
+    table = find_table(operands)
+    huge = [type(v) is int and v.bit_length() > 63 for v in operands]
+    others = [lift(v, table) for v, h in zip(operands, huge, strict=True) if not h and table is not None]
+    if ufunc is None or table is None or any([x.dtype.kind == "f" for x in others]):
+        return operands
+    filled = iter(others)
+    kinds = tuple([int if h else next(filled).dtype for h in huge])
+    dtypes = resolve(ufunc, kinds)
+    return tuple([_fitting(v, d, dtypes[-1]) if h else v for v, h, d in zip(operands, huge, dtypes, strict=False)])
+
+
+def _fitting(value: int, dtype: np.dtype[Any], result: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return float(value)
+    if dtype == np.uint64 and 0 <= value < 2**64:
+        return np.uint64(value)
+    if result == BOOL:
+        return np.inf if value > 0 else -np.inf  # in a comparison it only matters on which side it is
+    raise IntegerOverflow(f"Python integer {value} out of bounds for {dtype}")
 
 
 def _weak_cast(x: Expr, dtype: np.dtype[Any]) -> Expr:
@@ -332,6 +363,9 @@ def dispatch_ufunc(name: str, op: Op, ufunc: np.ufunc | None) -> None:
     doubles = ufunc is None or any(signature.startswith("d" * ufunc.nin + "->") for signature in ufunc.types)
 
     def call(*operands: Any, weak_ok: bool = False) -> Expr:
+        for v in operands:
+            if type(v) is int and v.bit_length() > 63:
+                operands = _without_huge(ufunc, operands)
         return apply_ufunc(op, ufunc, as_exprs(*operands), weak_ok, doubles)
 
     UFUNCS[name] = call

@@ -25,6 +25,7 @@ from .define import (
     strengthen,
 )
 from .shaping import (
+    as_line,
     broadcast_to,
     concatenate,
     expand_dims,
@@ -248,9 +249,7 @@ METHODS["__getitem__"] = getitem
 @implements(np.take, method="take")
 def take(x: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Expr:
     """Elements at integer positions along an axis."""
-    value = as_exprs(x, *([indices] if isinstance(indices, Expr) else []))[0]
-    if axis is None:
-        value, axis = ravel(value), 0
+    value, axis = as_line(as_exprs(x, *([indices] if isinstance(indices, Expr) else []))[0], axis)
     where = normalize_axis(axis, value.ndim)
     n = value.shape[where]
     if mode != "raise":

@@ -31,7 +31,7 @@ from .define import (
 )
 from .masking import keep
 from .selection import where
-from .shaping import broadcast_to, concatenate, ravel, reshape, slice_axis
+from .shaping import as_line, broadcast_to, concatenate, ravel, reshape, slice_axis
 
 Axes = tuple[int, ...]
 
@@ -294,6 +294,10 @@ def _reduced_axes(axis: Any, ndim: int) -> Axes:
     return () if not ndim and _is_line(axis) else normalize_axes(axis, ndim)
 
 
+def _all_of_none(x: Expr, axis: Any) -> Any:
+    return None if not x.ndim and _is_line(axis) else axis
+
+
 def _is_line(axis: Any) -> bool:
     return not isinstance(axis, (tuple, list)) and axis in (0, -1)
 
@@ -385,9 +389,7 @@ for _function, _op in ((np.argmax, argmax), (np.argmin, argmin)):
 def _argsort(
     x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Expr:
-    value = strengthen(as_exprs(x)[0])
-    if axis is None:
-        value, axis = ravel(value), 0
+    value, axis = as_line(strengthen(as_exprs(x)[0]), axis)
     return argsort(value, axis=normalize_axis(axis, value.ndim))
 
 
@@ -405,9 +407,7 @@ def sort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
 
 def _running(op: Op, **fixed: Any) -> Any:
     def call(x: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Expr:
-        value = _widened(strengthen(as_exprs(x)[0]), dtype)
-        if axis is None or (not value.ndim and _is_line(axis)):
-            value, axis = ravel(value), 0
+        value, axis = as_line(_widened(strengthen(as_exprs(x)[0]), dtype), axis)
         return op(value, axis=normalize_axis(axis, value.ndim), reverse=False, **fixed)
 
     return call
@@ -552,8 +552,8 @@ def _where_finite(function: Any) -> None:
         value = strengthen(as_exprs(x)[0])
         valid = isnan(value).__invert__()
         return plain(
-            where(valid, value, constant_like(value, 0.0)), axis=axis, dtype=dtype, keepdims=keepdims,
-            where=valid, **kw,
+            where(valid, value, constant_like(value, 0.0)), axis=_all_of_none(value, axis), dtype=dtype,
+            keepdims=keepdims, where=valid, **kw,
         )
 
     FUNCTIONS[getattr(np, f"nan{function.__name__}")] = call
@@ -568,7 +568,7 @@ def _nanvar(
     **_: Any,
 ) -> Expr:
     value = strengthen(as_exprs(x)[0])
-    valid = isnan(value).__invert__()
+    valid, axis = isnan(value).__invert__(), _all_of_none(value, axis)
     return var(where(valid, value, constant_like(value, 0.0)), axis, dtype, None, ddof, keepdims, where=valid)
 
 

@@ -145,7 +145,15 @@ def _clip(x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max:
             far = constant_like(value, np.inf if high is None else -np.inf)
             return clip(value, bound, far) if high is None else clip(value, far, bound)
         return UFUNCS["minimum" if low is None else "maximum"](value, bound)
+    if isinstance(x, Expr) and x.dtype.kind in "iu" and not x.aval.weak:
+        low, high = _within(low, x.dtype), _within(high, x.dtype)
     return clip(*promoted(as_exprs(x, low, high)))
+
+
+def _within(bound: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python integer beyond a dtype limits no more than the end of the dtype does."""
+    ends = np.iinfo(dtype)
+    return sorted((ends.min, bound, ends.max))[1] if type(bound) is int else bound
 
 
 implements(np.clip, method="clip")(_clip)

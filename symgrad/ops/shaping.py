@@ -336,6 +336,11 @@ def ravel(x: Any, order: str = "C") -> Expr:
 METHODS["flatten"] = ravel
 
 
+def as_line(x: Expr, axis: Any) -> tuple[Expr, Any]:
+    """The array and the axis to go along: all elements as one line for None, or where there are no axes."""
+    return (ravel(x), 0) if axis is None or (not x.ndim and axis in (0, -1)) else (x, axis)
+
+
 @implements(np.transpose, np.permute_dims)
 def _transpose(x: Any, axes: Any = None) -> Expr:
     value = as_exprs(x)[0]
@@ -520,9 +525,7 @@ def _tile(x: Any, reps: Any) -> Expr:
 
 @implements(np.repeat, method="repeat")
 def _repeat(x: Any, repeats: Any, axis: int | None = None) -> Expr:
-    value = strengthen(as_exprs(x)[0])
-    if axis is None:
-        value, axis = ravel(value), 0
+    value, axis = as_line(strengthen(as_exprs(x)[0]), axis)
     where = normalize_axis(axis, value.ndim)
     counts = np.asarray(repeats)
     if counts.size == 1:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.origin import Origin
 from ..errors import TraceError, with_location
+from .array_likes import real_function
 from .changes import line_of_change, line_of_store
 from .classes import class_changes
 from .containers import restore
@@ -123,6 +124,9 @@ def plain(space: Space, value: Any, strict: bool) -> Any:
     known = space.real.get(id(value))
     if known is not None and known[0] is value:
         return known[1]
+    function = real_function(value)
+    if function is not None:
+        return function
     kind = type(value)
     if kind in (list, tuple, set, frozenset):
         return kind([plain(space, v, strict) for v in value])

@@ -11,6 +11,7 @@ from ..core.expr import Expr, InternTable
 from ..core.pytree import flatten
 from ..ops.define import FUNCTIONS, cast, lift
 from ..ops.shaping import broadcast_to
+from .looking_through import contiguous
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer, record, wrap
 
@@ -64,6 +65,11 @@ def _known(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)([_known(v) for v in value])
     return value
+
+
+def joined(value: Any) -> Any:
+    """A list or tuple that holds traced values as the array that NumPy would make of it."""
+    return array(value) if isinstance(value, (list, tuple)) and _has_tracer(value) else value
 
 
 def _number(value: Tracer) -> Any:
@@ -133,8 +139,21 @@ def asarray(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
     return array(a, dtype)
 
 
+def _contiguous(order: str) -> Callable[..., Any]:
+    """``np.ascontiguousarray`` or ``np.asfortranarray``: the array itself where it is laid out so already."""
+
+    def call(a: Any, dtype: Any = None, **kwargs: Any) -> Any:
+        made = asarray(a, dtype)
+        if isinstance(made, Tracer) and not made.shape:
+            return np.reshape(made, (1,))
+        return contiguous(made, order) if isinstance(made, ArrayTracer) else made
+
+    return call
+
+
 def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
     """``np.full`` with a value that may be traced."""
+    fill_value = joined(fill_value)
     if not isinstance(fill_value, Tracer):
         return _FULL(shape, fill_value, dtype, **kwargs)
     value = fill_value.astype(_dtype(dtype)) if dtype is not None else fill_value
@@ -151,7 +170,7 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """``np.linspace`` between ends that may be traced."""
-    start, stop, count = _known(start), _known(stop), _known(num)
+    start, stop, count = joined(_known(start)), joined(_known(stop)), _known(num)
     if not _has_tracer((start, stop)):
         return _LINSPACE(start, stop, count, endpoint, retstep, _dtype(dtype), axis)
     step = (stop - start) / max(count - 1 if endpoint else count, 1)
@@ -183,6 +202,7 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """``np.logspace`` between exponents that may be traced."""
+    start, stop, base = joined(start), joined(stop), joined(base)
     if not _has_tracer((start, stop, base)):
         return _LOGSPACE(start, stop, num, endpoint, base, _dtype(dtype), axis)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))
@@ -192,6 +212,7 @@ def geomspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """``np.geomspace`` between ends that may be traced."""
+    start, stop = joined(start), joined(stop)
     if not _has_tracer((start, stop)):
         return _GEOMSPACE(start, stop, num, endpoint, _dtype(dtype), axis)
     return np.exp(linspace(np.log(start), np.log(stop), num, endpoint, axis=axis))
@@ -232,7 +253,8 @@ CREATE: dict[str, Callable[..., Any]] = {
         "zeros", "ones", "empty", "arange", "eye", "identity", "tri", "fromiter", "indices", "vander", "bartlett",
         "blackman", "hamming", "hanning", "kaiser", "meshgrid", "ogrid", "mgrid", "frombuffer", "fromstring",
     ) if callable(getattr(np, name))},
-    "array": array, "asarray": asarray, "asanyarray": asarray, "ascontiguousarray": asarray, "asfortranarray": asarray,
+    "array": array, "asarray": asarray, "asanyarray": asarray,
+    "ascontiguousarray": _contiguous("C"), "asfortranarray": _contiguous("F"),
     "asarray_chkfinite": asarray, "full": full, "linspace": linspace, "logspace": logspace, "geomspace": geomspace,
     "block": block, "isscalar": isscalar, "scalar": _scalar,
 }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.pytree import flatten
 from ..ops.define import FUNCTIONS
+from .array_likes import function_stand_in
 from .tracer import Tracer, record
 
 _LIBRARY = "scipy"
@@ -30,10 +31,12 @@ class LibraryModule:
 
 
 def library_stand_in(value: Any) -> Any:
-    """The stand-in of a module or function of SciPy; None for everything else."""
+    """The stand-in of a module or function of SciPy, or of a ufunc; None for everything else."""
     if isinstance(value, types.ModuleType):
         return LibraryModule(value) if value.__name__.partition(".")[0] == _LIBRARY else None
-    module = getattr(value, "__module__", None)
+    if getattr(value, "__module__", None) is None:
+        return function_stand_in(value)  # a ufunc
+    module = value.__module__
     if not isinstance(module, str) or not module.startswith(f"{_LIBRARY}."):
         return None
     room = ".".join(module.split(".")[:2])

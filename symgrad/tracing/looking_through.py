@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.expr import Expr
 from ..ops.define import FUNCTIONS, METHODS, cast
+from .layouts import axes_in_memory, has_order, refuse_foreign, strides_of
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS
 from .tracer import ArrayTracer, record
@@ -105,9 +106,83 @@ def _view(self: ArrayTracer, *args: Any, **kwargs: Any) -> Any:
 
 
 def _ravel(a: Any, order: str = "C") -> Any:
-    made = record(METHODS["ravel"], (a, order))
+    if not isinstance(a, ArrayTracer):
+        return record(METHODS["ravel"], (a, "F" if order == "F" else "C"))
+    turned, order = _turned(a, order, "ravel")
+    made = record(METHODS["ravel"], (turned, order))
     # Unlike a reshape, which follows strides where it can, ravel copies all that is not contiguous.
-    return a.shared(made) if isinstance(a, ArrayTracer) and a.is_contiguous(order) else made
+    if a.memory().layout[1]:
+        a.memory().in_doubt = made.memory().in_doubt = made.size > 1
+        return made
+    flags = turned.laid_out().flags
+    return turned.shared(made) if (flags.f_contiguous if order == "F" else flags.c_contiguous) else made
+
+
+def _turned(a: ArrayTracer, order: str, name: str) -> tuple[ArrayTracer, str]:
+    """An array and the order in which its elements are what NumPy reads in ``order``."""
+    if order not in ("K", "A") or not has_order(a.shape):
+        return a, "F" if order == "F" else "C"
+    memory = a.memory()
+    if memory.layout[1]:
+        refuse_foreign(f"{name} with order={order!r}")
+    here = a.laid_out()
+    if order == "A" or here.flags.c_contiguous:
+        return a, "F" if here.flags.fnc else "C"
+    return a.transpose(axes_in_memory(here.strides)), "C"
+
+
+def _flatten(self: ArrayTracer, order: str = "C") -> Any:
+    turned, order = _turned(self, order, "flatten")
+    return record(METHODS["flatten"], (turned, order))
+
+
+def _reshape(a: Any, *args: Any, order: str = "C", **kwargs: Any) -> Any:
+    if isinstance(a, ArrayTracer) and order in ("K", "A"):
+        if order == "K":
+            raise ValueError("order 'K' is not permitted for reshaping")
+        order = _turned(a, order, np.reshape.__name__)[1]
+    made = record(FUNCTIONS[np.reshape], (a, *args), {"order": order, **kwargs}, "np.reshape")
+    return a.shared(made) if isinstance(a, ArrayTracer) and not kwargs.get("copy") else made
+
+
+def _reshape_method(self: ArrayTracer, *shape: Any, order: str = "C", **kwargs: Any) -> Any:
+    return _reshape(self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
+
+
+def _reshape_function(a: Any, shape: Any = None, order: str = "C", **kwargs: Any) -> Any:
+    return _reshape(a, shape, order=order, **kwargs)
+
+
+def _copied(a: Any, order: str) -> Any:
+    made = record(FUNCTIONS[np.copy], (a,))
+    if isinstance(a, ArrayTracer) and has_order(a.shape):
+        if order == "C":
+            made.memory().settle(None)
+        elif order == "F" or not a.memory().layout[1]:
+            made.memory().settle(strides_of(np.empty_like(a.laid_out(), order=order)))  # type: ignore[call-overload]
+    return made
+
+
+def contiguous(a: ArrayTracer, order: str) -> ArrayTracer:
+    """The array itself, or a copy where it is not laid out in this order."""
+    if not has_order(a.shape):
+        return a
+    flags = a.laid_out().flags
+    foreign = a.memory().layout[1]
+    if not foreign and (flags.c_contiguous if order == "C" else flags.f_contiguous):
+        return a
+    made: ArrayTracer = _copied(a, order)
+    if foreign:
+        made.memory().in_doubt = a.memory().in_doubt = True
+    return made
+
+
+def _copy_function(a: Any, order: str = "K", subok: bool = False) -> Any:
+    return _copied(a, order)
+
+
+def _copy_method(self: ArrayTracer, order: str = "C") -> Any:
+    return _copied(self, order)
 
 
 def _astype(self: ArrayTracer, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:
@@ -120,8 +195,11 @@ IN_PLACE.update({
     np.diagonal: _diagonal, np.broadcast_to: _broadcast_to, np.broadcast_arrays: _broadcast_arrays,
     np.einsum: _einsum, np.hsplit: _split_along(1), np.vsplit: _split_along(0), np.dsplit: _split_along(2),
     np.real: _real, np.nan_to_num: _nan_to_num, np.astype: _astype,
-    np.ravel: _ravel,
+    np.ravel: _ravel, np.reshape: _reshape_function, np.copy: _copy_function,
 })  # fmt: skip
+IN_PLACE_METHODS[np.reshape.__name__] = _reshape_method
 if hasattr(np, "unstack"):
     IN_PLACE[np.unstack] = _unstack
-IN_PLACE_METHODS.update(view=_view, diagonal=_diagonal, astype=_astype, ravel=_ravel)
+IN_PLACE_METHODS.update(
+    view=_view, diagonal=_diagonal, astype=_astype, ravel=_ravel, flatten=_flatten, copy=_copy_method,
+)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .applying import APPLY
+from .array_likes import function_stand_in, real_function
 from .classes import Super, current_space
 from .creating import CREATE
 from .libraries import library_stand_in
@@ -45,7 +46,8 @@ setattr(Type, STANDS_FOR, type)
 
 def type_of(value: Any) -> Any:
     """``type(value)``, as the names of types are seen by traced functions."""
-    cls = real_type(value.__class__ if isinstance(value, Tracer) else type(value))
+    says_its_own = isinstance(value, Tracer) or real_function(value) is not None
+    cls = real_type(value.__class__ if says_its_own else type(value))
     known = NUMBER_TYPES.get(cls)
     space = current_space()
     return known if known is not None else cls if space is None else space.out(cls)
@@ -86,6 +88,9 @@ _NAMES: dict[str, dict[str, Any]] = {
 }
 """Names that are symgrad's, by module."""
 
+_OF_ARRAYS = ("numpy", "numpy.linalg", "numpy.fft", "symgrad.numpy")
+"""Modules whose functions take arrays."""
+
 _LATER = {"datetime": clocks, "pathlib": paths}
 """Modules whose classes get stand-ins when they are first met."""
 
@@ -102,12 +107,32 @@ def module_stand_in(module: types.ModuleType) -> Any:
     known = _module_stand_ins.get(name)
     if known is None:
         names = _names_of(name)
-        known = StandIn(module, names) if names else library_stand_in(module)
+        known = _stand_in(module, names) if names or name in _OF_ARRAYS else library_stand_in(module)
         _module_stand_ins[name] = module if known is None else known
     return _module_stand_ins[name]
 
 
 _module_stand_ins: dict[str, Any] = {}
+
+
+def _stand_in(module: types.ModuleType, names: dict[str, Any]) -> Any:
+    if module.__name__ == "symgrad.numpy":
+        return module_stand_in(np)
+    return NumpyModule(module, names) if module.__name__ in _OF_ARRAYS else StandIn(module, names)
+
+
+class NumpyModule(StandIn):
+    """Stands for a module of NumPy: its functions take lists of traced values."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = self._names.get(name)
+        if found is not None:
+            return found
+        value = getattr(self._real, name)
+        if isinstance(value, types.ModuleType):
+            return module_stand_in(value)
+        made = function_stand_in(value)
+        return value if made is None else made
 
 
 def _names_of(module: str) -> dict[str, Any]:
@@ -120,6 +145,8 @@ def namesake(value: Any) -> Any:
     """What stands for a function or class that is not the user's; None where it stands for itself."""
     module = getattr(value, "__module__", None)
     name = getattr(value, "__name__", None)
+    if module is None or (module in _OF_ARRAYS and name not in _NAMES.get(module, {})):
+        return function_stand_in(value)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
     if module in _LATER:

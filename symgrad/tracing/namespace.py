@@ -38,6 +38,7 @@ from .spaces import Cached, Globals, UserModule
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
 from .watches import MISSING, Watched
+from .zero_dim import CapturedZeroDim
 
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), slice, range)
 _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
@@ -152,8 +153,9 @@ class Space:
             self.watched.append(Watched.contents(value))
             return self._objects(value) if value.dtype == object else value
         if not value.ndim:
-            return Tracer(self.trace.table.capture(value))
-        tracer = ArrayTracer(self.trace.table.capture(value))
+            tracer: Any = CapturedZeroDim(self.trace.table.capture(value))
+        else:
+            tracer = ArrayTracer(self.trace.table.capture(value))
         self.trace.captured[id(value)] = (value, tracer)
         return tracer
 

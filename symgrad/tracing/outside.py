@@ -16,6 +16,7 @@ from ..core.origin import user_origin
 from .number_types import STANDS_FOR
 from .refusing import warn_at
 from .state import active_trace
+from .tracer import ArrayTracer
 from .watches import MISSING, Watched
 
 datetime: Any = lazy_import("datetime")
@@ -49,11 +50,32 @@ def warning_call(function: Callable[..., Any], name: str, why: str = _CONSTANT, 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         side_effect(f"{name} was called", why)
+        if args and isinstance(args[0], ArrayTracer) and _reorders(function):
+            return _reordered(function, args[0], *args[1:], **kwargs)
         if keeps:
             return _handed_out(function(*args, **kwargs))
         return _handed_out(function(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()}))
 
     return call
+
+
+_REORDERING = ("shuffle", "permutation", "permuted", "choice")
+
+
+def _reorders(function: Any) -> bool:
+    """Whether a method of a random source of NumPy puts the elements of an array into another order."""
+    source = type(getattr(function, "__self__", None)).__module__
+    return source.startswith("numpy.random") and function.__name__ in _REORDERING
+
+
+def _reordered(function: Any, x: ArrayTracer, *args: Any, **kwargs: Any) -> Any:
+    """What NumPy does to the positions of the elements is done to the elements."""
+    places = np.arange(x.size).reshape(x.shape)
+    drawn = function(places, *args, **kwargs)
+    if drawn is None:  # in place
+        x.overwrite(x.reshape(-1)[places])
+        return None
+    return x.reshape(-1)[drawn]
 
 
 class Outside:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -83,6 +85,28 @@ def _first_axis(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(x, axis=axis, keepdims=keepdims, **kwargs)
 
     return call
+
+
+def in_order(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments by position where ours have other names; what is taken from ``kwargs`` leaves it."""
+    ours, names = _parameters(func)
+    for name in names[len(args) :]:
+        if name not in kwargs or name in ours:
+            break
+        args = (*args, kwargs.pop(name))
+    return args
+
+
+@lru_cache(maxsize=1024)
+def _parameters(func: Any) -> tuple[frozenset[str], tuple[str, ...]]:
+    """What we call the parameters of a NumPy function, and what NumPy calls those that have a position."""
+    try:
+        theirs = inspect.signature(func).parameters.values()
+        ours = inspect.signature(FUNCTIONS[func]).parameters.values()
+    except (KeyError, ValueError):
+        return frozenset(), ()
+    named = frozenset([p.name for p in ours if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)])
+    return named, tuple([p.name for p in theirs if p.kind is p.POSITIONAL_OR_KEYWORD])
 
 
 def function_for(func: Any) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ class Readable:
     """The part of a tracer that is asked for its value."""
 
     __slots__ = ()
+    _expr: Expr
 
     @property
     def expr(self) -> Expr:
@@ -34,6 +35,38 @@ class Readable:
             return np.ndarray
         real = {"f": float, "i": int}.get(aval.dtype.kind, aval.dtype.type) if aval.weak else aval.dtype.type
         return NUMBER_TYPES.get(real, real)
+
+    # ---------------------------------------------------------------- what is known while tracing
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes: known while tracing."""
+        return self._expr.aval.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._expr.aval.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._expr.aval.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype."""
+        return self._expr.aval.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self._expr.aval.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
 
     # ---------------------------------------------------------------- texts
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..core.expr import InternTable
-from ..core.origin import Origin, library_call, raised_at, user_origin
+from ..core.origin import Origin, library_call, raised_at, raises_itself, user_origin
 from ..errors import (
     DtypeError,
     SideEffectWarning,
@@ -54,9 +54,14 @@ def remembered(error: SymgradError) -> SymgradError:
     function gives without symgrad.
     """
     trace = active_trace()
-    if trace is not None and isinstance(error, _LASTING):
+    if trace is not None and _is_lasting(error):
         trace.refused.append(error)
     return error
+
+
+def _is_lasting(error: SymgradError) -> bool:
+    """Whether NumPy would have gone on where this error is raised."""
+    return isinstance(error, _LASTING) and not isinstance(error, ArithmeticError)
 
 
 def located(error: SymgradError) -> SymgradError:
@@ -110,8 +115,10 @@ def over(table: InternTable) -> NoReturn:
 def explained(error: Exception, trace: Trace) -> Exception:
     """What the user should see of an exception that ends a trace."""
     # NumPy chains our error behind one of its own, C code drops it.
+    own = raises_itself(error.__traceback__)
     for cause in (error.__cause__, error.__context__, *trace.refused[-1:]):
-        if isinstance(cause, SymgradError):
+        # NumPy would have raised the others, too: what the user's code makes of them stands.
+        if isinstance(cause, SymgradError) and (_is_lasting(cause) or not own):
             return cause
     if _OURS.search(str(error)) and not isinstance(error, AttributeError):
         origin = raised_at(error.__traceback__)

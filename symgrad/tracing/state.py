@@ -50,6 +50,8 @@ class Trace:
         Tracers of captured numbers that are read at every call, by their place.
     refused
         Errors for what cannot be recorded; the user's code may have caught them.
+    layouts
+        What is known of the memory order of expressions, by their ids.
     notes
         What is to be warned about when the trace is over, with its line.
     """
@@ -63,6 +65,7 @@ class Trace:
         self.space: Any = None
         self.live: dict[Any, Any] = {}
         self.refused: list[SymgradError] = []
+        self.layouts: dict[int, int] = {}
         self.notes: dict[str, Origin | None] = {}
         self._has_data = values is not None
         self._values: dict[int, Any] = dict(values or {})
@@ -77,6 +80,10 @@ class Trace:
     def is_known(self, expr: Expr) -> bool:
         """Whether there are data to evaluate an expression on."""
         return self._has_data or not self.varies(self.resolve(expr))
+
+    def given(self, expr: Expr) -> Any:
+        """The data of an input; None without them."""
+        return self._values.get(expr.id)
 
     # ---------------------------------------------------------------- decisions
 

@@ -18,8 +18,9 @@ from ..core.expr import Expr
 from ..ops.define import FUNCTIONS
 from ..ops.indexing import getitem
 from ..ops.shaping import broadcast_to, reshape, take_slice
+from .layouts import Strides, blank, layout
 from .replacing import fitted, put_back
-from .views import GRID_LIMIT, Steps, cut, follow, grid, run_start, steps_between
+from .views import GRID_LIMIT, Steps, cut, follow, grid, reshapes, run_start, steps_between
 
 FEW = 8
 """So many elements that do not lie side by side are written one by one."""
@@ -45,13 +46,20 @@ class Memory:
         Shape and dtype, which writes do not change.
     version
         Counts writes; views compare it to know whether what they read is out of date.
+    in_doubt
+        Set where it is not known whether NumPy would have given a view of it or a copy: a write would tell.
     """
 
-    __slots__ = ("_expr", "_known", "_pieces", "_starts", "_template", "aval", "version")
+    __slots__ = (
+        "_expr", "_first", "_known", "_layout", "_pieces", "_starts", "_template", "aval", "in_doubt", "version",
+    )  # fmt: skip
 
     def __init__(self, expr: Expr) -> None:
         self.aval: Aval = expr.aval
         self.version = 0
+        self.in_doubt = False
+        self._first = expr
+        self._layout: tuple[Strides, bool] | None = None
         self._template: Expr | None = None
         self._begin(expr)
 
@@ -84,7 +92,35 @@ class Memory:
 
     def positions(self, steps: Steps) -> np.ndarray[Any, Any] | None:
         """Where in memory the elements of a view lie; None for arrays too large for that."""
-        return None if self.aval.size > GRID_LIMIT else cut(grid(self.aval.shape), steps)
+        if self.aval.size > GRID_LIMIT:
+            return None
+        return cut(grid(self.aval.shape, self.layout[0] if reshapes(steps) else None), steps)
+
+    @property
+    def layout(self) -> tuple[Strides, bool]:
+        """Strides that NumPy's array has, and whether they are a matter of the caller's."""
+        if self._layout is None:
+            self._layout = layout(self._first)
+        return self._layout
+
+    def settle(self, strides: Strides) -> None:
+        """Say in which order new memory is laid out."""
+        self._layout = strides, False
+
+    def seen_through(self, steps: Steps) -> np.ndarray[Any, Any] | None:
+        """An array laid out like a view; None where NumPy copies."""
+        return cut(blank(self.aval.shape, self.layout[0]), steps)
+
+    def is_view(self, steps: Steps) -> bool:
+        """Whether NumPy gives a view for these steps, not a copy."""
+        if not reshapes(steps):
+            return True
+        found = self.seen_through(steps) is not None
+        if self.layout[1]:
+            # A memory order of the other kind decides the other way, unless only axes of length 1 come or go.
+            other = cut(np.empty(self.aval.shape[::-1], np.int8).T, steps) is not None
+            self.in_doubt = self.in_doubt or not (found and other)
+        return found
 
     def view(self, steps: Steps, key: Any) -> tuple[Expr, Steps] | None:
         """A stand-in for the view ``key`` of a view, and how it is cut; None if it would be a copy."""

@@ -20,6 +20,7 @@ from . import writing as _writing  # noqa: F401 - enters the functions that writ
 from .refusing import explained, tell
 from .state import Trace, active_table, active_trace, tracing
 from .tracer import ArrayTracer, Tracer, wrap
+from .zero_dim import ZeroDim
 
 __all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 
@@ -40,13 +41,16 @@ def to_expr(value: Any, table: InternTable) -> Expr:
 def outputs_of(result: Any, table: InternTable, name: str) -> tuple[list[Expr], Any]:
     """Expressions and structure of what a traced function returned."""
     leaves, structure = flatten(result)
-    try:
-        return [to_expr(leaf, table) for leaf in leaves], structure
-    except DtypeError as error:
-        text = f"{name} returned something that is no number or array: {error}"
-        raise DtypeError(
-            with_location(text, "", "Return arrays, numbers, or tuples, lists and dicts of them.")
-        ) from None
+    outputs = []
+    for leaf in leaves:
+        try:
+            outputs.append(to_expr(leaf, table))
+        except DtypeError:
+            text = f"{name} returned a {type(leaf).__name__}, which is no number or array"
+            raise DtypeError(
+                with_location(text, "", "Return arrays, numbers, or tuples, lists and dicts of them.")
+            ) from None
+    return outputs, structure
 
 
 @dataclass
@@ -100,7 +104,7 @@ def trace_path(
         trace.live[place] = wrap(python_number(table.capture(array)))
     with tracing(trace):
         try:
-            tracers = [wrap(x) for x in inputs]
+            tracers = [ZeroDim(x) if x.shape == () and not x.aval.weak else wrap(x) for x in inputs]
             result = function(*tracers)
             if trace.refused:
                 raise trace.refused[0]
@@ -118,7 +122,7 @@ def trace_path(
             trace.space.close(name)
     tell(trace.notes)
     written = [*enumerate(tracers), *trace.captured.values()]
-    writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
+    writes = [(target, t.expr) for target, t in written if isinstance(t, (ArrayTracer, ZeroDim)) and t.was_written]
     if trace.alias:
         # What an inner derivative wrote, or let out, is over its own variables.
         outputs = [trace.resolve(e) for e in outputs]

@@ -11,20 +11,23 @@ import numpy as np
 from ..core.aval import BOOL
 from ..core.expr import Expr, InternTable
 from ..core.origin import user_origin
-from ..errors import SymgradError, UnsupportedOperationError
+from ..errors import SymgradError, UnsupportedOperationError, with_location
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
+from .integers import check_range, is_growing
 from .keys import as_parts, has_expr, static_key
-from .protocol import function_for, ufunc_method
+from .layouts import refuse_foreign
+from .protocol import function_for, in_order, ufunc_method
 from .readable import Readable
-from .refusing import found, located, over, refuse, wrong_arguments
+from .refusing import found, located, over, refuse, where, wrong_arguments
 from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
 from .truths import as_integers, is_truth
-from .views import VIEW_OPS, Steps, is_contiguous, is_view, steps_between
+from .values import check_depth, written_value
+from .views import VIEW_OPS, Steps, steps_between
 
 
 def unwrap(value: Any) -> Any:
@@ -118,6 +121,8 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
         kind = type(other)
         if kind is float or kind is int:
             second: Any = other
+        elif kind is bool and expr.aval.weak:
+            second = int(other)  # in Python a bool is an integer
         elif isinstance(other, Tracer):
             second = other.expr
         elif isinstance(other, _CANNOT_MIX) or other is None:
@@ -132,6 +137,8 @@ def _binary(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
             made = call(second, expr, weak_ok=True) if swapped else call(expr, second, weak_ok=True)
         except SymgradError as error:
             raise located(error) from None
+        if made.aval.weak and made.aval.dtype.kind == "i" and is_growing(name) and made.id not in made.table.known:
+            check_range(name, *((second, expr) if swapped else (expr, second)))
         return (
             wrap(made) if made.id in made.table.known else (ArrayTracer if made.aval.shape else Tracer)(made)
         )
@@ -151,8 +158,10 @@ def _unary(name: str) -> Callable[[Tracer], Any]:
     return method
 
 
-def _in_place(name: str) -> Callable[[ArrayTracer, Any], ArrayTracer]:
-    def method(self: ArrayTracer, other: Any) -> ArrayTracer:
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    """The method of an operator that writes to its first operand."""
+
+    def method(self: Any, other: Any) -> Any:
         made = record(_weak(UFUNCS[name]), (self, other))
         self.overwrite(made, f"the result of {name}")
         return self
@@ -196,38 +205,6 @@ class Tracer(Readable):
     def expr(self) -> Expr:
         """What was recorded."""
         return self._expr
-
-    # ---------------------------------------------------------------- what is known while tracing
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the axes: known while tracing."""
-        return self._expr.aval.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self._expr.aval.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._expr.aval.size
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """NumPy dtype."""
-        return self._expr.aval.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self._expr.aval.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.itemsize
 
     @property
     def T(self) -> Any:
@@ -343,6 +320,8 @@ class Tracer(Readable):
         if in_place is not None:
             return in_place(*args, **kwargs)
         out = kwargs.pop("out", None)
+        if kwargs:
+            args = in_order(func, args, kwargs)
         made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}")
         if func in VIEWS and args and isinstance(args[0], ArrayTracer):
             made = args[0].shared(made)
@@ -362,7 +341,7 @@ class Tracer(Readable):
             _unknown_method(name)
         if not self.shape and hasattr(float, name) and not name.startswith("_"):
             return functools.partial(_unknown_method, name)
-        raise AttributeError(f"a traced value has no attribute {name!r}")
+        raise AttributeError(with_location(f"a traced value has no attribute {name!r}", where(), ""), name=name)
 
     def conj(self) -> Any:
         """The array itself: only real numbers are traced."""
@@ -427,14 +406,18 @@ class ArrayTracer(Tracer):
         if type(made) is not ArrayTracer or made is self:
             return made
         steps = steps_between(self.expr, made._expr)
-        if steps is None or not is_view(self.memory().aval.shape, self._steps + steps):
+        memory = self.memory()
+        if steps is None or not memory.is_view(self._steps + steps):
+            made.memory().in_doubt = steps is not None and memory.in_doubt
             return made
-        made._memory, made._steps, made._seen = self.memory(), self._steps + steps, self.memory().version
+        made._memory, made._steps, made._seen = memory, self._steps + steps, memory.version
         return made
 
-    def is_contiguous(self, order: str = "C") -> bool:
-        """Whether the elements lie side by side in memory, in an order of the axes."""
-        return is_contiguous(self.memory().aval.shape, self._steps, order)
+    def laid_out(self) -> np.ndarray[Any, Any]:
+        """A plain array that is laid out in memory as NumPy's array here is."""
+        found = self.memory().seen_through(self._steps)
+        assert found is not None  # a copy has memory of its own
+        return found
 
     def overwrite(self, value: Any, what: str = "the value") -> None:
         """Replace all elements in place; other views of the memory see it."""
@@ -452,7 +435,7 @@ class ArrayTracer(Tracer):
         self._write(cast(new, self.dtype))
 
     def _write(self, new: Expr) -> None:
-        memory = self.memory()
+        memory = self._writable()
         memory.write(self._steps, new)
         self._expr, self._seen = new, memory.version
 
@@ -514,16 +497,24 @@ class ArrayTracer(Tracer):
         table.origin = user_origin(1)
         try:
             plain = asked_key(key)
-            new = lift(unwrap(value), table)
+            new = lift(unwrap(written_value(value, self.dtype)), table)
             if any([is_mask(p) for p in as_parts(plain)]) and not chooses(plain, self.ndim, new):
                 plain = asked_key(key, masks=True)
             self._set(plain, cast(new, self.dtype), value)
         except SymgradError as error:
             raise located(error) from None
 
-    def _set(self, key: Any, new: Expr, value: Any) -> None:
+    def _writable(self) -> Memory:
         memory = self.memory()
+        if memory.in_doubt:
+            refuse_foreign("whether this write is seen through a reshaped array")
+        return memory
+
+    def _set(self, key: Any, new: Expr, value: Any) -> None:
+        memory = self._writable()
         positions = None if has_expr(key) else self._positions(memory, key)
+        if positions is not None:
+            check_depth(as_parts(key), value, new.ndim, np.ndim(positions), isinstance(positions, np.int64))
         if positions is None:
             self._write(replaced(self.expr, key, new))
         elif self._is_own_view(positions, value):
@@ -562,7 +553,7 @@ class ArrayTracer(Tracer):
 
 def write_out(out: Any, value: Any, mask: Any = True) -> Any:
     """What ``out=`` means: write to an existing array, where ``mask`` is true, and return it."""
-    if not isinstance(out, ArrayTracer):
+    if not hasattr(type(out), "overwrite"):
         refuse(
             "out= names an array that is not traced",
             "Create it inside the function with symgrad.numpy (import symgrad.numpy as np), or use the "

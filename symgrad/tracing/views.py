@@ -10,6 +10,7 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.op import Op
 from ..ops.shaping import reshape, take_slice, transpose
+from .layouts import Strides, blank
 
 Step = tuple[Op, dict[str, Any]]
 Steps = tuple[Step, ...]
@@ -62,24 +63,16 @@ def slices_of(params: dict[str, Any]) -> tuple[slice, ...]:
     return tuple(index)
 
 
-def is_view(shape: tuple[int, ...], steps: Steps) -> bool:
-    """Whether NumPy gives a view for these steps on a contiguous array, not a copy."""
-    # Only a reshape can force a copy; an array of the same shape that takes no memory shows whether.
-    if not any(op is reshape for op, _ in steps):
-        return True
-    return cut(np.empty(shape, dtype=np.int8), steps) is not None
-
-
-def is_contiguous(shape: tuple[int, ...], steps: Steps, order: str) -> bool:
-    """Whether a view of a contiguous array is contiguous itself, with the last axis fastest or, for "F", the first."""
-    made = cut(np.empty(shape, dtype=np.int8), steps)
-    return made is not None and bool(made.flags.f_contiguous if order == "F" else made.flags.c_contiguous)
+def reshapes(steps: Steps) -> bool:
+    """Whether there is a reshape among the steps: nothing else can force NumPy to copy."""
+    return any(op is reshape for op, _ in steps)
 
 
 @lru_cache(maxsize=16)
-def grid(shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The position in memory of each element."""
-    made = np.arange(int(np.prod(shape, dtype=np.int64)), dtype=np.int64).reshape(shape)
+def grid(shape: tuple[int, ...], strides: Strides = None) -> np.ndarray[Any, Any]:
+    """The position in C order of each element, as an array of these strides."""
+    made = blank(shape, strides, np.int64)
+    made[...] = np.arange(made.size, dtype=np.int64).reshape(shape)
     made.flags.writeable = False
     return made
 

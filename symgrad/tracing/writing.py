@@ -16,6 +16,7 @@ from .keys import has_expr
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, VIEW_METHODS, VIEWS
 from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap, wrap
+from .values import tracer_free
 from .views import grid
 
 VIEWS.update({
@@ -95,8 +96,8 @@ def adjoint_of_getitem(x: Expr, key: Any, value: Expr) -> Expr:
     return FUNCTIONS[np.reshape](summed, x.shape)  # type: ignore[no-any-return]  # registry
 
 
-def _target(x: Any, name: str) -> ArrayTracer:
-    if not isinstance(x, ArrayTracer):
+def _target(x: Any, name: str) -> Any:
+    if not hasattr(type(x), "overwrite"):
         refuse(
             f"{name} writes a traced value into an array that is not traced",
             "Create the array inside the function with symgrad.numpy (import symgrad.numpy as np).",
@@ -115,6 +116,8 @@ def _copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -
 
 def _repeated(values: Any, count: int, target: ArrayTracer) -> Any:
     """A line of ``count`` values that are taken again from the start where there are not enough."""
+    if tracer_free(values):
+        values = np.asarray(values, target.dtype)
     line = record(lambda v: reshape(v, shape=(v.aval.size,)), (record(lift, (values, target.expr.table)),))
     if line.size == count:
         return line
@@ -167,10 +170,12 @@ class Flat(ArrayTracer):
     __slots__ = ("_of",)
 
     def __init__(self, of: ArrayTracer) -> None:
-        made = of.reshape(-1)
+        made = record(FUNCTIONS[np.reshape], (of, -1))
         super().__init__(made.expr)
         self._of = of
-        self._memory, self._steps, self._seen = made._memory, made._steps, made._seen
+        if not of.memory().layout[1]:
+            made = of.shared(made)
+            self._memory, self._steps, self._seen = made._memory, made._steps, made._seen
 
     def __setitem__(self, key: Any, value: Any) -> None:
         size = np.size(np.empty(self.size, np.int8)[key]) if not has_expr(unwrap(key)) else None
@@ -200,7 +205,9 @@ def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def _fill(self: ArrayTracer, value: Any) -> None:
-    self.overwrite(value)
+    if np.ndim(value):
+        raise ValueError("an array is filled with a single value")
+    self[...] = value
 
 
 def _sort(self: ArrayTracer, axis: int = -1, **kwargs: Any) -> None:

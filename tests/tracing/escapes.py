@@ -144,6 +144,7 @@ row("x.tolist()", "exact", lambda x: sum(v * v for v in x.tolist()))
 row("x.flat", "exact", lambda x: sum(v * v for v in x.flat))
 row("np.array(x), np.asarray(x)", "exact", lambda x: np.sum(np.array(x) * np.asarray(x)))
 row("np.array([x[0], x[1]])", "exact", lambda x: np.sum(np.array([[x[0], 1.0], [x[1], x[2]]]) ** 2))
+row("np.sum([x[0], x[1]])", "exact", lambda x: np.sum([x[0], x[1] ** 2]) + np.linalg.norm([x[1], x[2]]))
 row("np.asarray(x, dtype=float)", "exact", lambda x: np.sum(np.asarray(x, dtype=float) ** 2))
 row("np.fromiter", "exact", lambda x: np.sum(np.fromiter((v * v for v in x), dtype=float)))
 row("isinstance(x, np.ndarray)", "exact", lambda x: np.sum(x**2) if isinstance(x, np.ndarray) else 0.0)
@@ -407,6 +408,12 @@ row(
     "warned",
     lambda x: GENERATOR.normal() * 0.0 + x[1],
     "Generator.normal was called",
+)
+row(
+    "np.random.shuffle(x), permutation, choice",
+    "warned",
+    lambda x: (np.sum(np.random.permutation(x)) - np.sum(x)) * 0.0 + x[1],
+    "np.random.permutation was called",
 )
 row(
     "random.*, secrets, uuid",

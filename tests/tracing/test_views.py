@@ -256,9 +256,14 @@ def test_read_only_arguments_stay_as_they_are(backend):
 
 @both
 def test_arguments_in_any_memory_order_are_written(backend):
-    compiled = sg.compile(through_a_view, backend=backend)
+    def through_the_transpose(m):
+        m[:, 1] += m.T[0]
+        m.T[2, 1] = 3.0
+        return (m * m).sum()
+
+    compiled = sg.compile(through_the_transpose, backend=backend)
     plain = M.copy()
-    through_a_view(plain)
+    through_the_transpose(plain)
     for make in (np.asfortranarray, lambda m: np.repeat(np.repeat(m, 2, 0), 2, 1)[::2, ::2]):
         own = make(M.copy())
         compiled(own)
