@@ -135,6 +135,8 @@ def aval_of(value: Any) -> Aval:
         if not -(2**63) <= value < 2**63:
             raise DtypeError(f"an int of {value.bit_length()} bits does not fit int64.\n  Give a float.")
         return make_aval((), INT64, True)
+    if isinstance(value, (str, bytes)):
+        raise DtypeError("a text is no number.\n  Convert it first, for example with float(x).")
     if type(value) is not np.ndarray and isinstance(value, np.ndarray):
         _require_plain(value)
     array = value if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)

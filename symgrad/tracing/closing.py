@@ -15,6 +15,7 @@ from .array_likes import real_function
 from .changes import line_of_change, line_of_store
 from .classes import class_changes
 from .containers import restore
+from .dtypes import SeenDtype
 from .instances import copy_of, is_proxy, slots_of, written
 from .number_types import real_type
 from .refusing import warn_at
@@ -128,6 +129,8 @@ def plain(space: Space, value: Any, strict: bool) -> Any:
     if function is not None:
         return function
     kind = type(value)
+    if kind is SeenDtype:
+        return value.dtype
     if kind in (list, tuple, set, frozenset):
         return kind([plain(space, v, strict) for v in value])
     if kind is dict:

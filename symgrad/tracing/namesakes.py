@@ -14,9 +14,10 @@ from .applying import APPLY
 from .array_likes import function_stand_in, real_function
 from .classes import Super, current_space
 from .creating import CREATE
+from .dtypes import SeenDtype
 from .libraries import library_stand_in
 from .mathematics import MATH, STATISTICS
-from .number_types import FLOAT, INT, NUMPY_TYPES, STANDS_FOR, isinstance_, issubclass_, real_type
+from .number_types import FLOAT, INT, NUMPY_TYPES, STANDS_FOR, Dtype, isinstance_, issubclass_, real_type
 from .outside import NUMPY_FILES, StandIn, clocks, input_, open_, outside_modules, paths, print_, warn_
 from .tables import NUMBER_TYPES
 from .tracer import Tracer
@@ -46,7 +47,7 @@ setattr(Type, STANDS_FOR, type)
 
 def type_of(value: Any) -> Any:
     """``type(value)``, as the names of types are seen by traced functions."""
-    says_its_own = isinstance(value, Tracer) or real_function(value) is not None
+    says_its_own = isinstance(value, Tracer) or real_function(value) is not None or type(value) is SeenDtype
     cls = real_type(value.__class__ if says_its_own else type(value))
     known = NUMBER_TYPES.get(cls)
     space = current_space()
@@ -76,7 +77,7 @@ BUILTINS: dict[str, Any] = dict(
 _NUMPY_NAMES: dict[str, Any] = {
     **{name: function for name, function in CREATE.items() if hasattr(np, name)},
     **APPLY, **NUMPY_TYPES, **NUMPY_FILES,
-    "random": _OUTSIDE["numpy.random"],
+    "random": _OUTSIDE["numpy.random"], "dtype": Dtype,
 }  # fmt: skip
 _NAMES: dict[str, dict[str, Any]] = {
     "numpy": _NUMPY_NAMES,

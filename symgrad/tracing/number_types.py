@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ops.casting import python_number
 from ..ops.define import FUNCTIONS, cast
+from .dtypes import real_dtype, seen_dtype
 from .tables import NUMBER_TYPES
 from .tracer import Tracer, record
 
@@ -37,6 +38,8 @@ class NumberType(type):
         return issubclass(other, cls.real_type) if STANDS_FOR in vars(cls) else super().__subclasscheck__(other)
 
     def __eq__(cls, other: object) -> bool:
+        if not isinstance(other, type):
+            return NotImplemented  # a dtype is equal to its type
         return real_type(cls) is real_type(other)
 
     def __hash__(cls) -> int:
@@ -89,6 +92,22 @@ NUMPY_TYPES.update({
     "int_": NUMPY_TYPES["int64"], "intp": NUMPY_TYPES["int64"], "bool": NUMPY_TYPES["bool_"],
 })  # fmt: skip
 """What stands for NumPy's number types, by their names."""
+
+
+class _DtypeType(type):
+    """The class of what stands for ``np.dtype``."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return seen_dtype(np.dtype(*map(real_dtype, args), **kwargs))
+
+    def __getitem__(cls, item: Any) -> Any:
+        return np.dtype[item]
+
+
+class Dtype(metaclass=_DtypeType):
+    """Stands for ``np.dtype``."""
+
+    _symgrad_stands_for = np.dtype
 
 
 def isinstance_(instance: Any, classes: Any) -> bool:

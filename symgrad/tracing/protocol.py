@@ -14,6 +14,7 @@ from ..core.lazy import lazy_import
 from ..errors import TraceError, UnsupportedOperationError
 from ..ops.define import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS, as_exprs, cast, strengthen
 from ..ops.shaping import reshape
+from .dtypes import real_dtype, seen_dtype
 
 difflib: Any = lazy_import("difflib")
 
@@ -170,6 +171,8 @@ def _like(fill: float | None) -> Callable[..., Any]:
 FUNCTIONS[np.zeros_like] = FUNCTIONS[np.empty_like] = _like(0)
 FUNCTIONS[np.ones_like] = _like(1)
 FUNCTIONS[np.full_like] = _like(None)
-FUNCTIONS[np.result_type] = lambda *xs: np.result_type(*[x.dtype if isinstance(x, Expr) else x for x in xs])
+FUNCTIONS[np.result_type] = lambda *xs: seen_dtype(
+    np.result_type(*[x.dtype if isinstance(x, Expr) else real_dtype(x) for x in xs])
+)
 FUNCTIONS[np.iscomplexobj] = lambda x: False
 FUNCTIONS[np.isrealobj] = lambda x: True

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.expr import Expr
 from ..core.origin import user_origin
 from ..errors import DtypeError
+from .dtypes import seen_dtype
 from .refusing import over, refuse, refuse_conversion
 from .state import active_trace
 from .tables import NUMBER_TYPES
@@ -56,7 +57,7 @@ class Readable:
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy dtype."""
-        return self._expr.aval.dtype
+        return seen_dtype(self._expr.aval.dtype)  # type: ignore[no-any-return]  # stands for one
 
     @property
     def itemsize(self) -> int:

@@ -71,3 +71,10 @@ def test_a_text_as_a_result_is_named_once() -> None:
     with pytest.raises(sg.DtypeError) as caught:
         sg.compile(lambda x: {"a": "text", "b": x})(X)
     assert str(caught.value).count("str") == 1
+
+
+def test_a_text_as_an_argument_is_named_once() -> None:
+    with pytest.raises(sg.DtypeError) as caught:
+        sg.compile(lambda x, y: y)("text", 1.0)
+    assert str(caught.value).count("cannot be traced") == 1
+    assert "dtype" not in str(caught.value)
