@@ -36,7 +36,7 @@ class Sizes:
     def __init__(self, names: c_text.Names) -> None:
         self.array: np.ndarray[Any, Any] = np.zeros(MOST, np.int64)
         self._names = names
-        self._known: dict[tuple[str, Any], str] = {}
+        self._known: dict[tuple[str, Any, int], str] = {}
         self._places: dict[str, tuple[int, str]] = {}
         self._integers: set[int] = set()
         self._numbers: set[float] = set()
@@ -62,9 +62,10 @@ class Sizes:
         return bool(self._integers)
 
     def integer(self, n: int, kind: str = "n", key: Any = None) -> str:
-        """Source of a number that may follow from a size; those of one kind and key share a parameter.
+        """Source of a number that may follow from a size; equal ones of one kind and key share a parameter.
 
-        Without a key it is the number itself: sizes that are equal are the same size.
+        Without a key all equal ones do: sizes that are equal are the same size. What a key names may still
+        have several values, like where the second scratch array of each call is.
         """
         if -BAKED <= n <= BAKED or not self._integers:
             return str(n)
@@ -81,17 +82,17 @@ class Sizes:
         return self._parameter("c", abs(value), np.float64(abs(value)).view(np.int64))
 
     def _parameter(self, kind: str, key: Any, bits: np.int64) -> str | None:
-        name = self._known.get((kind, key))
+        name = self._known.get((kind, key, int(bits)))
         if name is None and len(self._places) < MOST:
             place = len(self._places)
-            name = self._known[kind, key] = self._names.fresh(f"{kind}{place}")
+            name = self._known[kind, key, int(bits)] = self._names.fresh(f"{kind}{place}")
             self._places[name] = place, kind
             self.array[place] = bits
         return name
 
     def named(self, n: int) -> str:
         """How comments call a dimension."""
-        return self._known.get(("n", n), "n") if n > BAKED and self._integers else str(n)
+        return self._known.get(("n", n, n), "n") if n > BAKED and self._integers else str(n)
 
     def declaration(self, name: str) -> str:
         """The statement that reads a parameter."""

@@ -82,7 +82,8 @@ class Context:
         if dtype.kind == "f":
             return self.sizes.number(float(value))
         n = abs(int(value))
-        return self.sizes.integer(n) if self.sizes.follows(n) else None
+        text = self.sizes.integer(n) if self.sizes.follows(n) else ""
+        return text if text[:1].isalpha() else None  # written out where it is short, or there is no room
 
     def memory(self, buffer: Buffer) -> str:
         """The name of a buffer's pointer."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -71,6 +73,9 @@ class Static:
         )
 
 
+_alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+
 class Compiled:
     """A function that runs as generated code.
 
@@ -117,9 +122,16 @@ class Compiled:
         self._entries: dict[Any, Entry] = {}
         self._front: Any = None
         self._last: Entry | None = None
-        self._lock = threading.RLock()
+        self.new_locks()
+        _alive.add(self)
         self._calls = 0
         self.__call__ = self._slow_call
+
+    def new_locks(self) -> None:
+        """Take locks that nobody holds, here and for each signature."""
+        self._lock = threading.RLock()
+        for entry in self._entries.values():
+            entry.new_lock()
 
     def __repr__(self) -> str:
         count = len(self._entries)
@@ -462,3 +474,13 @@ def _check_plain(tree: Any) -> None:
             _check_plain(t)
     elif kind is not int and tree is not None:
         raise TypeError(f"{kind.__name__} is no plain container")
+
+
+def _after_fork() -> None:
+    # Locks may have been held by threads that do not exist in the child.
+    for compiled in list(_alive):
+        compiled.new_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

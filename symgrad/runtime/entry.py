@@ -122,11 +122,15 @@ class Entry:
         self.has_relatives = False
         self.full = False
         self._labels = list(labels)
-        self._lock = threading.RLock()
+        self.new_lock()
         self._live = LiveNumbers()
         self.c_upkeep = Upkeep()
         self._numpy_upkeep = Upkeep()
         self._reset()
+
+    def new_lock(self) -> None:
+        """Take a lock that nobody holds."""
+        self._lock = threading.RLock()
 
     def _reset(self) -> None:
         """Forget all paths."""

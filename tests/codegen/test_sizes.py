@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen import c_text
+from symgrad.codegen.c_sizes import Sizes
 from symgrad.codegen.cache import default_cache
+from symgrad.core.aval import Aval
+from symgrad.core.expr import InternTable
+from symgrad.core.graph import Graph
+from symgrad.lowering import lower
 
 pytestmark = pytest.mark.c_backend
 
@@ -115,3 +121,41 @@ def test_the_first_call_with_a_new_size_is_answered_by_known_code() -> None:
         x = np.linspace(0, 1, n)
         np.testing.assert_allclose(gradient(x), (np.cos(x) * x**2 + 2 * x * np.sin(x)) / n, rtol=1e-13)
     assert gradient.cache_info().kernels == 3
+
+
+def test_each_solution_has_its_own_scratch() -> None:
+    """Scratch of several calls lies at the same place, but its parts are of other sizes."""
+    compiled = sg.compile(
+        lambda a, b, c, d: np.sum(np.linalg.solve(a, b)) + np.sum(np.linalg.solve(c, d)), backend="c"
+    )
+    rng = np.random.default_rng(0)
+    for n, m, k, p in ((90, 70, 30, 200), (100, 70, 200, 80), (30, 90, 20, 300)):
+        a, c = rng.random((n, n)) + n * np.eye(n), rng.random((k, k)) + k * np.eye(k)
+        args = a, rng.random((n, m)), c, rng.random((k, p))
+        expected = np.sum(np.linalg.solve(a, args[1])) + np.sum(np.linalg.solve(c, args[3]))
+        np.testing.assert_allclose(compiled(*args), expected, rtol=1e-12)
+
+
+def test_a_parameter_has_one_value() -> None:
+    sizes = Sizes(c_text.Names())
+    sizes.know(lower(Graph([x := InternTable().input(Aval((500,), "float64"), "x")], [x * 2.0])))
+    first, second = sizes.integer(1000, "at", "slots"), sizes.integer(2000, "at", "slots")
+    assert first != second
+    assert sizes.integer(1000, "at", "slots") == first
+
+
+def test_sizes_next_to_short_ones() -> None:
+    """The last position of an array may be short though its size is not."""
+    compiled = sg.compile(lambda x: np.sum(x * (len(x) - 1)), backend="c")
+    for n in (64, 65, 66, 500):
+        x = np.arange(n)
+        assert compiled(x) == np.sum(x * (n - 1))
+
+
+def test_more_sizes_than_are_parameters() -> None:
+    def function(*arrays: Any) -> Any:
+        return sum([np.sum(x) * (len(x) - 1) for x in arrays])
+
+    arrays = [np.arange(n) for n in range(65, 325, 2)]
+    compiled = sg.compile(function, backend="c")
+    assert compiled(*arrays) == function(*arrays)

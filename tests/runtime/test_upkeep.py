@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from typing import Any
 
 import numpy as np
@@ -117,3 +120,33 @@ def test_a_function_of_many_paths_settles() -> None:
         for x in starts:
             assert f(float(x)) == (_steps(float(x)), _steps(float(x)) / float(x))
     assert f.cache_info().traces == len(starts)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_does_not_wait_for_threads_of_its_parent() -> None:
+    """The function may be traced or compiled by another thread while the process forks."""
+    compiled = sg.compile(lambda x: x**2 + 1.0)
+    compiled(3.0)
+    (entry,) = compiled._entries.values()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with compiled._lock, entry._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        right = False
+        try:
+            right = compiled(np.float32(3.0)) == 10.0 and compiled(3.0) == 10.0
+        finally:
+            os._exit(not right)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
