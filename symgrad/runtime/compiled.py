@@ -151,14 +151,15 @@ class Compiled:
         self._calls += 1
         entry, leaves = self._entry(args, kwargs)
         known = entry.traces
-        try:
-            result = entry.call(leaves, self._wants_c())
-        finally:
-            if entry.traces != known:
-                self._last = entry
-        if entry.kernel is not None and entry.installed is not entry.kernel:
-            self._install(entry, args, kwargs)
-        return result
+        with entry.exclusive():
+            try:
+                result = entry.call(leaves, self._wants_c())
+            finally:
+                if entry.traces != known:
+                    self._last = entry
+            if entry.kernel is not None and entry.installed is not entry.kernel:
+                self._install(entry, args, kwargs)
+            return result
 
     def _wants_c(self) -> bool | None:
         """Whether to answer from C; None leaves it to the entry."""
@@ -181,7 +182,7 @@ class Compiled:
             avals = tuple([leaf.aval if isinstance(leaf, Spec) else aval_of(leaf) for leaf in leaves])
         except (DtypeError, TypeError, ValueError) as error:
             raise self._bad_argument(args, kwargs, leaves, error) from None
-        key = (structure, avals, static)
+        key = (structure, avals, static, _out_of_order(leaves))
         entry = self._entries.get(key)
         if entry is None:
             with self._lock:
@@ -401,6 +402,11 @@ def _bound(compiled: Compiled, instance: Any) -> Any:
         return compiled(instance, *args, **kwargs)
 
     return method
+
+
+def _out_of_order(leaves: Sequence[Any]) -> tuple[int, ...]:
+    """Which arrays are not in C order: what is a view of them, and what a copy, is another matter."""
+    return tuple([k for k, x in enumerate(leaves) if isinstance(x, np.ndarray) and not x.flags.c_contiguous])
 
 
 def _needs_array(leaf: Any) -> bool:

@@ -6,6 +6,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,15 @@ class Entry:
 
     def refresh(self) -> None:
         """Forget all paths if something that a trace has read is no longer the same."""
+        with self._lock:
+            self._refresh()
+
+    def exclusive(self) -> AbstractContextManager[Any]:
+        """What a call is made in: where paths may be forgotten, other threads wait until it is answered."""
+        fixed = self.tree.leaves and not (self._watched or self._live or self._captures)
+        return nullcontext() if fixed else self._lock
+
+    def _refresh(self) -> None:
         lost = self._live.refresh()
         changed = [watched for watched in self._watched.values() if not watched.holds()]
         for watched in changed:

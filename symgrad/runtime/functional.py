@@ -111,7 +111,8 @@ def split_argnums(argnums: int | Sequence[int], count: int, function: str) -> tu
     """
     listed = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not -count <= k < count for k in listed):
-        raise ValueError(f"argnums={argnums} but {function} was called with {count} positional arguments")
+        arguments = "argument" if count == 1 else "arguments"
+        raise ValueError(f"argnums={argnums} but {function} was called with {count} positional {arguments}")
     return tuple(k % count for k in listed)
 
 

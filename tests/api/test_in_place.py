@@ -185,3 +185,13 @@ def test_writes_of_single_elements_in_a_loop_cost_a_few_operations_each(n):
     np.testing.assert_array_equal(backward(x), np.full(n, 2.0))
     assert forward.graph(x).node_count <= 4 * n
     assert backward.graph(x).node_count <= 2 * n
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("c", marks=pytest.mark.c_backend)])
+def test_an_answer_for_arrays_in_c_order_is_not_given_for_others(backend: str) -> None:
+    ordered = np.arange(6.0).reshape(2, 3)
+    f = sg.compile(lambda x: x.ravel(order="K") * 1.0, backend=backend)
+    assert f(ordered).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    with pytest.raises(sg.errors.TraceError, match="memory order of an argument"):
+        f(np.asfortranarray(ordered))
+    assert f(ordered).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
