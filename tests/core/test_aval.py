@@ -99,11 +99,16 @@ def test_avals_of_arrays() -> None:
     assert aval_of(np.zeros(2, ">f8")).dtype.isnative
 
 
-@pytest.mark.parametrize("value", ["text", np.array(["a"]), 1j, np.zeros(2, complex), np.zeros(2, object),
+@pytest.mark.parametrize("value", [np.array(["a"]), 1j, np.zeros(2, complex), np.zeros(2, object),
                                    np.zeros(1, np.longdouble), np.datetime64("2000-01-01")], ids=repr)  # fmt: skip
 def test_what_cannot_be_traced(value: Any) -> None:
     with pytest.raises(DtypeError, match="cannot be traced"):
         aval_of(value)
+
+
+def test_a_text_is_no_number() -> None:
+    with pytest.raises(DtypeError, match=r"a text is no number\.\n  Convert it first"):
+        aval_of("text")
 
 
 def test_equal_avals_are_shared_and_hash_alike() -> None:
