@@ -41,20 +41,19 @@ class Sizes:
         self._integers: set[int] = set()
         self._numbers: set[float] = set()
 
-    def know(self, program: Program) -> bool:
-        """Note the sizes of a program; return whether any of them is large."""
+    def know(self, program: Program) -> None:
+        """Note the sizes of a program if any of its dimensions is large."""
         groups = (program.inputs, program.captures, program.constants, program.outputs, program.workspace)
         shapes = {buffer.shape for group in groups for buffer in group}
         large = {n for shape in shapes for n in shape if n > BAKED}
         if not large:
-            return False
+            return
         large |= {size for buffers in groups for size in (b.size for b in buffers) if size > BAKED}
         # One less is where an array ends, and what an unbiased variance divides by.
         new = (large | {n - 1 for n in large}) - self._integers
         self._integers |= new
         values = [value for n in new for f in _FACTORS for value in (f * n, f / n)]
         self._numbers.update(values, [float(np.float32(value)) for value in values])
-        return True
 
     @property
     def known(self) -> bool:

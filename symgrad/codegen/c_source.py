@@ -176,7 +176,9 @@ def write(
                 buffer.name = names.fresh(c_text.buffer_label(buffer, number))
     first_free = len(program.inputs) + len(program.captures) + len(program.constants)
     sizes = sizes if sizes is not None else Sizes(names)
-    has_sizes = sizes.know(program)
+    sizes.know(program)
+    # A block of small arrays may use what another block of the same kernel has made a parameter.
+    has_sizes = sizes.known
     library = Library(first_free, has_sizes, program.workspace_bytes)
     chunks = Chunks(program, symbol, names, library, sizes)
     constants = [_frozen(b.array) for b in program.constants]

@@ -159,3 +159,27 @@ def test_more_sizes_than_are_parameters() -> None:
     arrays = [np.arange(n) for n in range(65, 325, 2)]
     compiled = sg.compile(function, backend="c")
     assert compiled(*arrays) == function(*arrays)
+
+
+def test_blocks_of_small_arrays_beside_large_ones() -> None:
+    """All blocks of a kernel read the same parameters, those without large dimensions too."""
+
+    def function(x: Any, a: Any) -> Any:
+        if np.sum(x) > 0:
+            if a[0, 0] > 5:
+                return np.sum(a)
+            return np.sum(np.sin(a) * a.T)
+        return np.sum(x) * a[0, 0]
+
+    compiled = sg.compile(sg.value_and_grad(function, argnums=1), backend="c")
+    for n in (500, 300, 70):
+        for sign, shift in ((1.0, 0.0), (-1.0, 0.0), (1.0, 9.0), (1.0, 0.0)):
+            x, a = sign * np.ones(n), np.random.default_rng(n).random((12, 12)) + shift
+            value, gradient = compiled(x, a)
+            np.testing.assert_allclose(value, function(x, a), rtol=1e-13)
+            if sign < 0:
+                slope = np.zeros_like(a)
+                slope[0, 0] = -n
+            else:
+                slope = np.ones_like(a) if shift else np.cos(a) * a.T + np.sin(a.T)
+            np.testing.assert_allclose(gradient, slope, rtol=1e-13)
