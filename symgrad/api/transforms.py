@@ -8,6 +8,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+import numpy as np
+
 from ..core.pytree import map_leaves
 from ..ops.control import stop_gradient as stop_gradient_op
 from ..runtime import functional
@@ -209,11 +211,12 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
         pair = Compiled(run, f), Compiled(_pullback_of(run, f), f)
         _remember(_pullbacks, f, pair)
     value, back = pair
+    held = _copies(primals)
     result = value(*primals)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """Cotangents of the arguments from one of the value."""
-        moved: tuple[Any, ...] = back(primals, cotangent)
+        moved: tuple[Any, ...] = back(held, cotangent)
         return moved
 
     return result, pullback
@@ -232,25 +235,42 @@ def _recall(cache: Any, f: Any) -> Any:
     return None
 
 
+def _copies(primals: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments that stay as they are when the caller's arrays are written to."""
+
+    def copy(leaf: Any) -> Any:
+        return leaf.copy(order="K") if isinstance(leaf, (np.ndarray, Tracer)) else leaf
+
+    copies: tuple[Any, ...] = map_leaves(copy, primals)
+    return copies
+
+
 def _pullback_of(run: Function, f: Function) -> Function:
     def call(primals: tuple[Any, ...], cotangent: Any) -> Any:
         names = parameter_names(getattr(f, "__wrapped__", f), len(primals))
-        return _vjp_inline(run, primals, names)[1](cotangent)
+        return _pulled_back(run, primals, cotangent, names)
 
     return call
 
 
-def _vjp_inline(run: Function, primals: Sequence[Any], names: list[str]) -> tuple[Any, Callable[[Any], Any]]:
+def _pulled_back(run: Function, primals: tuple[Any, ...], cotangent: Any, names: list[str]) -> tuple[Any, ...]:
+    """Cotangents of the arguments; what the function writes to them is written to copies."""
     table = active_table()
     assert table is not None
+
+    def seeds(structure: Any, outputs: Any) -> Any:
+        return functional.match_cotangents(cotangent, structure, outputs, table)
+
+    moved: tuple[Any, ...] = functional.vjp_of(run, _copies(primals), seeds, names)[1]
+    return moved
+
+
+def _vjp_inline(run: Function, primals: tuple[Any, ...], names: list[str]) -> tuple[Any, Callable[[Any], Any]]:
+    held = _copies(primals)
     value, _ = functional.vjp_of(run, primals, lambda _, outputs: [None] * len(outputs), names)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        def seeds(structure: Any, outputs: Any) -> Any:
-            return functional.match_cotangents(cotangent, structure, outputs, table)
-
-        moved: tuple[Any, ...] = functional.vjp_of(run, primals, seeds, names)[1]
-        return moved
+        return _pulled_back(run, held, cotangent, names)
 
     return value, pullback
 

@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, trace_flat
 from ..tracing.tracer import Tracer
 from ..transforms.simplify import simplify
-from .entry import Entry, input_spec
+from .entry import Entry
 from .report import PathTable, path_table, taken
 from .results import returned
 from .settings import Backend, check_backend, current
@@ -182,13 +182,14 @@ class Compiled:
             avals = tuple([leaf.aval if isinstance(leaf, Spec) else aval_of(leaf) for leaf in leaves])
         except (DtypeError, TypeError, ValueError) as error:
             raise self._bad_argument(args, kwargs, leaves, error) from None
-        key = (structure, avals, static, _out_of_order(leaves))
+        zero_dims = frozenset([k for k, x in enumerate(leaves) if isinstance(x, np.ndarray) and not x.ndim])
+        key = (structure, avals, static, _out_of_order(leaves), zero_dims)
         entry = self._entries.get(key)
         if entry is None:
             with self._lock:
                 entry = self._entries.get(key)
                 if entry is None:
-                    entry = self._new_entry(structure, avals, args, kwargs)
+                    entry = self._new_entry(structure, avals, zero_dims, args, kwargs)
                     entry.has_relatives = any(e.kernel is not None for e in self._entries.values())
                     self._entries[key] = entry
         entry.refresh()
@@ -221,7 +222,8 @@ class Compiled:
     # ---------------------------------------------------------------- tracing
 
     def _new_entry(
-        self, structure: Any, avals: tuple[Aval, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, structure: Any, avals: tuple[Aval, ...], zero_dims: frozenset[int], args: tuple[Any, ...],
+        kwargs: dict[str, Any],
     ) -> Entry:
         static = (
             {k % len(args): args[k] for k in self._static if -len(args) <= k < len(args)}
@@ -236,16 +238,16 @@ class Compiled:
             positional, named = unflatten(structure, tracers)
             return bound(self._function)(*[static.get(k, a) for k, a in enumerate(positional)], **named)
 
-        return Entry(flat, avals, self._names(args, kwargs), self.__name__, current())
+        return Entry(flat, avals, zero_dims, self._names(args, kwargs), self.__name__, current())
 
     def _install(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let the kernel be called without Python where the arguments are plain containers."""
         if kwargs or not entry.stands_alone:
             entry.installed = entry.kernel
             return
-        avals = iter(entry.avals)
+        specs = iter(entry.input_specs())
         try:
-            inputs = [self._input_spec(k, a, len(args), avals) for k, a in enumerate(args)]
+            inputs = [self._input_spec(k, a, len(args), specs) for k, a in enumerate(args)]
             template = _template(entry)
         except TypeError:
             entry.installed = entry.kernel
@@ -260,10 +262,10 @@ class Compiled:
             entry.front, entry.installed = dispatcher, entry.kernel
             self.__call__ = self._front
 
-    def _input_spec(self, k: int, argument: Any, count: int, avals: Any) -> Any:
+    def _input_spec(self, k: int, argument: Any, count: int, leaves: Iterator[InputSpec]) -> InputSpec:
         if k in {s % count for s in self._static}:
-            return input_spec_static(argument)
-        return _nested_spec(argument, avals)
+            return InputSpec("static", value=argument)
+        return _nested_spec(argument, leaves)
 
     # ---------------------------------------------------------------- looking
 
@@ -318,7 +320,9 @@ class Compiled:
         leaf = None if values is None else taken(entry.tree, values)
         if leaf is not None:
             return Graph(entry.tree.inputs, returned(leaf), entry.name)
-        graph, _ = trace_flat(entry.function, entry.avals, self._names(args, kwargs), entry.name, values)
+        graph, _ = trace_flat(
+            entry.function, entry.avals, self._names(args, kwargs), entry.name, values, entry.zero_dims
+        )
         label_variables(graph)
         return simplify(graph)
 
@@ -430,13 +434,8 @@ def parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     return names[:count]
 
 
-def input_spec_static(value: Any) -> Any:
-    """What the native dispatcher accepts for a static argument."""
-    return InputSpec("static", value=value)
-
-
-def _nested_spec(argument: Any, avals: Any) -> Any:
-    """The spec of an argument made of plain containers.
+def _nested_spec(argument: Any, leaves: Iterator[InputSpec]) -> InputSpec:
+    """The spec of an argument made of plain containers and leaves.
 
     Raises
     ------
@@ -446,15 +445,15 @@ def _nested_spec(argument: Any, avals: Any) -> Any:
     kind = type(argument)
     if kind in (tuple, list):
         return InputSpec(
-            "tuple" if kind is tuple else "list", items=tuple([_nested_spec(a, avals) for a in argument])
+            "tuple" if kind is tuple else "list", items=tuple([_nested_spec(a, leaves) for a in argument])
         )
     if kind is dict:
         keys = tuple(argument)
         if list(keys) != sorted(keys):
             raise TypeError("leaves of a dict come in the order of its sorted keys")
-        return InputSpec("dict", value=keys, items=tuple([_nested_spec(argument[k], avals) for k in keys]))
+        return InputSpec("dict", value=keys, items=tuple([_nested_spec(argument[k], leaves) for k in keys]))
     if isinstance(argument, (np.ndarray, np.generic, float, int)):
-        return input_spec(next(avals))
+        return next(leaves)
     raise TypeError(f"{kind.__name__} is no plain container")
 
 

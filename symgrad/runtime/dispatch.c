@@ -139,10 +139,8 @@ static const Spec *match(const Spec *spec, PyObject *object, Frame *frame) {
     const void *data = value;
     switch (spec->kind) {
     case ARRAY:
-        if (array_fits(spec, object))
-            data = PyArray_DATA((PyArrayObject *)object);
-        else if (spec->nd != 0 || !scalar_fits(spec, object, value))
-            return NULL;
+        if (!array_fits(spec, object)) return NULL;
+        data = PyArray_DATA((PyArrayObject *)object);
         break;
     case SCALAR:
         if (!scalar_fits(spec, object, value)) return NULL;

@@ -218,7 +218,7 @@ def _match(spec: InputSpec, value: Any) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def _match_numpy(spec: InputSpec, value: Any) -> np.ndarray[Any, Any]:
-    if spec.kind == "scalar" or (spec.shape == () and type(value) is not np.ndarray):
+    if spec.kind == "scalar":
         if type(value) is not spec.dtype.type:
             raise _NoMatch
         return np.asarray(value)

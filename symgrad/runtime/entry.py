@@ -97,6 +97,8 @@ class Entry:
         Called with one tracer for each leaf of the arguments.
     avals, labels
         Types and names of the leaves.
+    zero_dims
+        Positions of the leaves that are arrays without axes, not scalars.
     name
         Name of the function.
     settings
@@ -104,11 +106,12 @@ class Entry:
     """
 
     def __init__(
-        self, function: Callable[..., Any], avals: tuple[Aval, ...], labels: Sequence[str], name: str,
-        settings: Settings
+        self, function: Callable[..., Any], avals: tuple[Aval, ...], zero_dims: frozenset[int],
+        labels: Sequence[str], name: str, settings: Settings
     ) -> None:
         self.function = function
         self.avals = avals
+        self.zero_dims = zero_dims
         self.name = name
         self.settings = settings
         self.calls = 0
@@ -229,7 +232,7 @@ class Entry:
             self.traces += 1
             # What is not kept goes into a table of its own, which is freed with it.
             inputs = self._make_inputs(InternTable()) if self.full else self.inputs
-            traced = trace_path(self.function, inputs, self.name, values, self._live.arrays)
+            traced = trace_path(self.function, inputs, self.name, values, self._live.arrays, self.zero_dims)
             self.seconds["trace"] = time.perf_counter() - start
             return traced, None if self.full else self._enter(traced)
 
@@ -452,9 +455,12 @@ class Entry:
         copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
         loaded = native.load_kernel(path, code.symbol, code.sizes)
         made = Built(loaded, taken, copies, self.results, self.watches(), code.work > GIL_WORK)
-        flat = [input_spec(aval) for aval in self.avals]
-        made.kernel = self.kernel = self._dispatcher(made, flat, "tuple", _no_answer)
+        made.kernel = self.kernel = self._dispatcher(made, self.input_specs(), "tuple", _no_answer)
         self._built = made
+
+    def input_specs(self) -> list[InputSpec]:
+        """What a kernel accepts for each leaf."""
+        return [_input_spec(aval, k in self.zero_dims) for k, aval in enumerate(self.avals)]
 
     @property
     def built_results(self) -> Results:
@@ -506,15 +512,16 @@ def _native_watch(watched: Watched) -> Watch:
     return specs.Mapping(watched.container, *watched.value)
 
 
-def _no_answer(*_: Any) -> None:
-    """Stands for the slow path where the caller goes on by itself."""
-
-
-def input_spec(aval: Aval) -> InputSpec:
+def _input_spec(aval: Aval, zero_dim: bool) -> InputSpec:
     """What the dispatcher accepts for a leaf."""
     if aval.weak:
         return InputSpec("float" if aval.dtype.kind == "f" else "int")
-    return InputSpec("array", aval.dtype, aval.shape)
+    # An array without axes may be written to where a scalar is replaced.
+    return InputSpec("array" if aval.shape or zero_dim else "scalar", aval.dtype, aval.shape)
+
+
+def _no_answer(*_: Any) -> None:
+    """Stands for the slow path where the caller goes on by itself."""
 
 
 def _contiguous(leaf: Any) -> Any:

@@ -18,7 +18,8 @@ from ..ops.shaping import broadcast_to
 from ..tracing.namespace import bound
 from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
-from ..tracing.tracer import ArrayTracer, wrap
+from ..tracing.tracer import wrap
+from ..tracing.zero_dim import WRITABLE, ZeroDim
 from ..transforms.forward import pushforward
 from ..transforms.gradient import gradient
 from ..transforms.reverse import pullback
@@ -63,15 +64,23 @@ class Placeholders:
             # Decisions on a placeholder are decisions on the value it stands for.
             trace.alias.update(self._back)
 
+    @property
+    def arrays(self) -> Sequence[Expr]:
+        """What the function is given in place of its arguments."""
+        return self.inputs
+
     def tracers(self, originals: Sequence[Any]) -> list[Any]:
-        """A tracer for each placeholder; remembers which array each stands for."""
-        self._pairs = [(wrap(p), o) for p, o in zip(self.inputs, originals, strict=True)]
+        """A tracer for each of the first arguments; remembers which array each stands for."""
+        self._pairs = [
+            (ZeroDim(p) if isinstance(o, ZeroDim) else wrap(p), o)
+            for p, o in zip(self.arrays, originals, strict=False)
+        ]
         return [t for t, _ in self._pairs]
 
     def write_through(self) -> None:
         """Arguments that the function wrote to are written to outside as well, as NumPy would have."""
         for tracer, original in self._pairs:
-            if isinstance(tracer, ArrayTracer) and tracer.was_written and isinstance(original, ArrayTracer):
+            if isinstance(tracer, WRITABLE) and tracer.was_written and isinstance(original, WRITABLE):
                 original.overwrite(wrap(self.resolve([tracer.expr])[0]))
 
     def resolve(self, outputs: Sequence[Expr]) -> list[Expr]:
@@ -234,9 +243,11 @@ def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: l
         for leaf, leaf_name in zip(leaves, leaf_names(primal, name), strict=True)
     ]
     places = Placeholders(given)
-    inner = iter([wrap(p) for p in places.inputs])
+    inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
+    result = bound(function)(*replaced)
+    places.write_through()
+    outputs, structure = outputs_of(result, table, name_of(function))
     outputs = simplified(outputs)
     seeds = cotangents(structure, outputs)
     grads = pullback(outputs, seeds, places.inputs)
@@ -297,9 +308,11 @@ def jvp_of(
             moving.append(cast(dx, x.dtype))
     places = Placeholders([*given, *moving])
     n = len(given)
-    inner = iter([wrap(p) for p in places.inputs[:n]])
+    inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
     replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    outputs, structure = outputs_of(bound(function)(*replaced), table, name_of(function))
+    result = bound(function)(*replaced)
+    places.write_through()
+    outputs, structure = outputs_of(result, table, name_of(function))
     outputs = simplified(outputs)
     results = pushforward(outputs, places.inputs[:n], list(places.inputs[n:]))
     full = [zeros(o) if t is None else cast(t, o.dtype) for t, o in zip(results, outputs, strict=True)]

@@ -43,11 +43,13 @@ def jacobian_of(
             for leaf, leaf_name in zip(leaves, leaf_names(args[k], parameters[k]), strict=True)
         ]
         places = Places(given)
-        inner = iter([wrap(x) for x in places.arrays])
+        inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
         replaced = list(args)
         for (leaves, structure), k in zip(flat, chosen, strict=True):
             replaced[k] = unflatten(structure, [next(inner) for _ in leaves])
-        outputs, out_structure = outputs_of(bound(function)(*replaced, **kwargs), table, name_of(function))
+        result = bound(function)(*replaced, **kwargs)
+        places.write_through()
+        outputs, out_structure = outputs_of(result, table, name_of(function))
         if not all(x.aval.is_float for x in outputs):
             raise DtypeError(
                 f"{name_of(function)} returned {next(x.dtype for x in outputs if not x.aval.is_float)}, "
@@ -79,11 +81,16 @@ class Places(Placeholders):
         scalars = iter(self.inputs)
         empty = iter(self.inputs[len(elements) :])
         self.groups: list[list[Expr]] = []
-        self.arrays: list[Expr] = []
+        self._arrays: list[Expr] = []
         for v in values:
             group = [next(scalars) for _ in range(v.aval.size)]
             self.groups.append(group)
-            self.arrays.append(_joined(group, v.shape) if group else next(empty))
+            self._arrays.append(_joined(group, v.shape) if group else next(empty))
+
+    @property
+    def arrays(self) -> Sequence[Expr]:
+        """The arguments, joined from their elements."""
+        return self._arrays
 
     def blocks(self, outputs: Sequence[Expr], mode: str) -> list[Expr]:
         """One block for each pair of output and argument, in that order."""

@@ -33,8 +33,8 @@ class InputSpec(NamedTuple):
     ----------
     kind
         - ``"array"``: exactly a `numpy.ndarray` of this dtype and shape, C-contiguous, aligned, in native
-          byte order. With shape ``()`` also the NumPy scalar of that dtype, such as `numpy.float64`.
-        - ``"scalar"``: only that NumPy scalar.
+          byte order.
+        - ``"scalar"``: the NumPy scalar of that dtype, such as `numpy.float64`; arrays without axes are none.
         - ``"float"``, ``"int"``, ``"bool"``, ``"complex"``: exactly that Python type, so `numpy.float64` is
           no ``"float"``. The kernel finds a double, an int64 (larger integers do not fit), a byte 0 or 1, or
           two doubles.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from . import reading as _reading  # noqa: F401 - enters the methods that read e
 from . import writing as _writing  # noqa: F401 - enters the functions that write
 from .refusing import explained, tell
 from .state import Trace, active_table, active_trace, tracing
-from .tracer import ArrayTracer, Tracer, wrap
-from .zero_dim import ZeroDim
+from .tracer import Tracer, wrap
+from .zero_dim import WRITABLE, ZeroDim
 
 __all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 
@@ -80,7 +80,7 @@ class Traced:
 
 def trace_path(
     function: Callable[..., Any], inputs: Sequence[Expr], name: str, values: Sequence[Any] | None = None,
-    live: Mapping[Any, Any] | None = None,
+    live: Mapping[Any, Any] | None = None, zero_dims: Collection[int] = (),
 ) -> Traced:
     """Run a function of a flat list of values on tracers of the given inputs.
 
@@ -96,6 +96,8 @@ def trace_path(
         Data to take decisions on.
     live
         Arrays with captured numbers that are read at every call, by the places they come from.
+    zero_dims
+        Positions of the inputs that are arrays without axes, which can be written to.
     """
     table = inputs[0].table if inputs else InternTable()
     data = None if values is None else {x.id: v for x, v in zip(inputs, values, strict=True)}
@@ -104,7 +106,7 @@ def trace_path(
         trace.live[place] = wrap(python_number(table.capture(array)))
     with tracing(trace):
         try:
-            tracers = [ZeroDim(x) if x.shape == () and not x.aval.weak else wrap(x) for x in inputs]
+            tracers = [ZeroDim(x) if k in zero_dims else wrap(x) for k, x in enumerate(inputs)]
             result = function(*tracers)
             if trace.refused:
                 raise trace.refused[0]
@@ -122,7 +124,7 @@ def trace_path(
             trace.space.close(name)
     tell(trace.notes)
     written = [*enumerate(tracers), *trace.captured.values()]
-    writes = [(target, t.expr) for target, t in written if isinstance(t, (ArrayTracer, ZeroDim)) and t.was_written]
+    writes = [(target, t.expr) for target, t in written if isinstance(t, WRITABLE) and t.was_written]
     if trace.alias:
         # What an inner derivative wrote, or let out, is over its own variables.
         outputs = [trace.resolve(e) for e in outputs]
@@ -132,7 +134,7 @@ def trace_path(
 
 def trace_flat(
     function: Callable[..., Any], avals: Sequence[Aval], labels: Sequence[str], name: str,
-    values: Sequence[Any] | None = None,
+    values: Sequence[Any] | None = None, zero_dims: Collection[int] = (),
 ) -> tuple[Graph, Any]:
     """Trace a function of a flat list of values in a table of its own.
 
@@ -148,6 +150,8 @@ def trace_flat(
         Name of the function, for printing.
     values
         Data to take decisions on: the graph is then that of the path they take.
+    zero_dims
+        Positions of the inputs that are arrays without axes.
 
     Returns
     -------
@@ -158,5 +162,5 @@ def trace_flat(
     """
     table = InternTable()
     inputs = [table.input(aval, label) for aval, label in zip(avals, labels, strict=True)]
-    traced = trace_path(function, inputs, name, values)
+    traced = trace_path(function, inputs, name, values, zero_dims=zero_dims)
     return Graph(inputs, traced.outputs, name), traced.structure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,10 +17,7 @@ from .values import written_value
 
 
 class ZeroDim(Tracer):
-    """An argument without axes: an array if it is written to, which a NumPy scalar cannot be.
-
-    ``x += 1`` is no such write: of a scalar it makes a new one.
-    """
+    """An array without axes. NumPy's scalars are no such thing: they cannot be written to."""
 
     __slots__ = ("was_written",)
     __hash__ = Tracer.__hash__
@@ -41,6 +38,10 @@ class ZeroDim(Tracer):
     def _write(self, new: Expr) -> None:
         self._expr = fitted(cast(new, self.dtype), ())
         self.was_written = True
+
+    def copy(self, **_: Any) -> Any:
+        """``ndarray.copy``."""
+        return ZeroDim(self._expr)
 
     def fill(self, value: Any) -> None:
         """``ndarray.fill``."""
@@ -64,13 +65,11 @@ class ZeroDim(Tracer):
     def __pos__(self) -> Any:
         return Tracer(self._expr)
 
-
-class CapturedZeroDim(ZeroDim):
-    """A captured array without axes."""
-
-    __slots__ = ()
-    __hash__ = Tracer.__hash__
-
     __iadd__, __isub__, __imul__ = ArrayTracer.__iadd__, ArrayTracer.__isub__, ArrayTracer.__imul__
     __itruediv__, __ipow__ = ArrayTracer.__itruediv__, ArrayTracer.__ipow__
     __ifloordiv__, __imod__ = ArrayTracer.__ifloordiv__, ArrayTracer.__imod__
+    __iand__, __ior__, __ixor__ = ArrayTracer.__iand__, ArrayTracer.__ior__, ArrayTracer.__ixor__
+
+
+WRITABLE: Final = (ArrayTracer, ZeroDim)
+"""What arrays are while traced: they remember whether they were written to."""

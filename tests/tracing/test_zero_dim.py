@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -44,13 +45,94 @@ def given_as_out(x):
     return x * 1
 
 
+def added(x):
+    y = x
+    x += 2
+    y *= x
+    return x * 1, y * 2
+
+
+def sent_on(x):
+    x -= 1
+    added(x)
+    x **= 2
+    return x + 1
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f", [everything, nothing, filled, given_as_out])
+@pytest.mark.parametrize("f", [everything, nothing, filled, given_as_out, added, sent_on])
 @pytest.mark.parametrize("dtype", [float, np.float32])
 def test_written_arguments(f: Any, dtype: Any, backend: str) -> None:
-    compiled = agrees(f, backend, (np.array(3.0, dtype),), (np.array(-1.5, dtype),))
-    with pytest.raises(TypeError):
-        compiled(np.float64(3.0))  # a scalar cannot be written to
+    agrees(f, backend, (np.array(3.0, dtype),), (np.array(-1.5, dtype),))
+
+
+@pytest.mark.parametrize("f", [everything, nothing, given_as_out])
+def test_scalars_cannot_be_written_to(f: Any) -> None:
+    compiled = sg.compile(f)
+    compiled(np.array(3.0))
+    for _ in range(3):
+        with pytest.raises(sg.TraceError, match=r"test_zero_dim.py:\d+"):
+            compiled(np.float64(3.0))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_adding_in_place_replaces_a_scalar_and_changes_an_array(backend: str) -> None:
+    def f(x: Any, kept: Any) -> Any:
+        x += 1
+        kept += x
+        return x * kept
+
+    compiled = sg.compile(f, backend=backend)
+    for _ in range(4):
+        scalar, array = np.float64(2.0), np.array(5.0)
+        assert compiled(scalar, array) == 24.0
+        assert (scalar, array) == (2.0, 8.0)
+        first, second = np.array(2.0), np.float64(5.0)
+        assert compiled(first, second) == 24.0
+        assert (first, second) == (3.0, 5.0)
+
+
+def test_derivatives_of_functions_that_write_to_arguments() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1
+        x *= y
+        return np.sum(x) * 2
+
+    for make in (sg.grad, sg.value_and_grad, sg.jacobian, sg.hessian, lambda f: functools.partial(sg.vjp, f)):
+        for x in (np.array(3.0), np.array([3.0, 5.0])):
+            given = x.copy()
+            made = make(f)
+            for _ in range(3):
+                given[...] = x
+                made(given)
+                np.testing.assert_array_equal(given, x**2)
+    x, dx = np.array(3.0), np.array(1.0)
+    assert sg.jvp(f, (x,), (dx,)) == (18.0, 12.0)
+    assert (x, dx) == (9.0, 1.0)
+
+
+def test_a_pullback_belongs_to_the_arguments_as_they_were() -> None:
+    def f(x: Any) -> Any:
+        y = x * 1
+        x *= y
+        return np.sum(x) * 2
+
+    for x in (np.array(3.0), np.array([3.0, 5.0])):
+        given = x.copy()
+        _, pullback = sg.vjp(f, given)
+        given[...] = 7.0
+        for _ in range(3):
+            np.testing.assert_array_equal(pullback(1.0)[0], 4 * x)
+            np.testing.assert_array_equal(given, np.full_like(x, 7.0))
+
+    def inside(x: Any) -> Any:
+        y = x * 1.0
+        _, pullback = sg.vjp(f, y)
+        y *= 10.0
+        return np.sum(pullback(1.0)[0] * y)
+
+    x = np.array([3.0, 5.0])  # the sum of 4·x·10·x²
+    np.testing.assert_allclose(sg.grad(inside)(x), 120 * x**2)
 
 
 def test_what_is_no_write() -> None:
