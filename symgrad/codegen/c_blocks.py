@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ..core.aval import Aval
@@ -29,13 +29,14 @@ class Block:
     ----------
     number
         Of the first place; different for each block.
-    graph
-        What is computed, None if nothing is: over ``inputs`` and ``takes``, with ``gives`` and then the
-        outputs of the leaf as outputs.
     inputs
         Positions of the arguments it reads.
+    outside
+        These arguments, and then ``takes``.
     takes
         Values computed by blocks before it.
+    inside
+        What it computes from them.
     gives
         Values that the driver or later blocks need.
     leaf
@@ -44,11 +45,34 @@ class Block:
 
     number: int
     places: list[Vertex]
-    graph: Graph | None
-    inputs: list[int]
-    takes: list[Expr]
-    gives: list[Expr]
     leaf: Leaf | None
+    inputs: list[int] = field(default_factory=list)
+    outside: list[Expr] = field(default_factory=list)
+    inside: list[Expr] = field(default_factory=list)
+    gives: list[Expr] = field(default_factory=list)
+
+    @property
+    def takes(self) -> list[Expr]:
+        return self.outside[len(self.inputs) :]
+
+    @property
+    def roots(self) -> list[Expr]:
+        """What it gives, then the outputs of the leaf."""
+        return [*self.gives, *(self.leaf.outputs if self.leaf is not None else ())]
+
+    @property
+    def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Blocks of trees over one table that have the same key compute the same."""
+        return tuple([x.id for x in self.outside]), tuple([x.id for x in self.roots])
+
+    def graph(self, name: str) -> Graph:
+        """What is computed: ``roots`` over ``outside``, in a table of its own."""
+        table = InternTable()
+        heads = [table.input(x.aval, label(x)) for x in self.outside]
+        made = {x.id: head for x, head in zip(self.outside, heads, strict=True)}
+        for node in sorted(self.inside, key=_by_id):
+            made[node.id] = copy_node(node, made, table)
+        return Graph(heads, [made[r.id] for r in self.roots], name)
 
 
 class Blocks:
@@ -133,7 +157,7 @@ class Blocks:
         nodes = [n for v in places for n in self.placement.nodes[v.number]]
         leaf = last.leaf if last.leaf is not None and self.fits(last) else None
         if last.leaf is not None and leaf is None:
-            return Block(last.number, places, None, [], [], [], None)
+            return Block(last.number, places, None)
         gives = [n for n in nodes if n.op.kind != "leaf" and self._users.get(n.id, [k]) != [k]]
         given = {n.id for n in gives}
         own = {n.id for n in nodes}
@@ -145,42 +169,29 @@ class Blocks:
             if asked.id in own or asked.op.kind == "leaf":
                 gives.append(asked)
                 given.add(asked.id)
-        roots = [*gives, *(leaf.outputs if leaf is not None else ())]
-        if not roots:
-            return Block(places[0].number, places, None, [], [], [], leaf)
-        return self._cut(places, own, gives, roots, leaf)
+        return self._cut(Block(places[0].number, places, leaf, gives=gives), own)
 
-    def _cut(
-        self, places: list[Vertex], own: set[int], gives: list[Expr], roots: list[Expr], leaf: Leaf | None
-    ) -> Block:
-        """Copy what a block computes into a graph of its own; what comes from outside is an input there."""
-        inputs: list[int] = []
+    def _cut(self, block: Block, own: set[int]) -> Block:
+        """Find what a block computes, and what comes from outside."""
         takes: list[Expr] = []
-        inside: list[Expr] = []
         seen: set[int] = set()
-        stack = list(roots)
+        stack = list(block.roots)
         while stack:
             node = stack.pop()
             if node.id in seen:
                 continue
             seen.add(node.id)
             if node.op is INPUT:
-                inputs.append(self._positions[node.id])
+                block.inputs.append(self._positions[node.id])
             elif node.id in own or node.op.kind == "leaf":
-                inside.append(node)
+                block.inside.append(node)
                 stack.extend(node.args)
             else:
                 takes.append(node)
-        inputs.sort()
+        block.inputs.sort()
         takes.sort(key=_by_id)
-        table = InternTable()
-        outside = [*[self.tree.inputs[k] for k in inputs], *takes]
-        made = {x.id: table.input(x.aval, label(x)) for x in outside}
-        heads = [made[x.id] for x in outside]
-        for node in sorted(inside, key=_by_id):
-            made[node.id] = copy_node(node, made, table)
-        graph = Graph(heads, [made[r.id] for r in roots], self.tree.name)
-        return Block(places[0].number, places, graph, inputs, takes, gives, leaf)
+        block.outside = [*[self.tree.inputs[k] for k in block.inputs], *takes]
+        return block
 
     # ---------------------------------------------------------------- memory
 

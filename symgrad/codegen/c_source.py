@@ -17,7 +17,7 @@ from .c_helpers import helpers_for
 from .c_library import Library, prelude
 from .c_sizes import Sizes
 from .render import render
-from .toolchain import Tier
+from .toolchain import Objects, Tier
 from .vector_math import vector_prototypes
 
 #: Straight-line statements from which on compile time is all that matters.
@@ -56,6 +56,10 @@ class CSource:
         Of the constants, the one with the sizes; None where all are written into the source.
     libs
         Flags for linking.
+    tiers
+        Flags for each unit, if they differ.
+    objects
+        Where object code of units is kept, if others will share units with this.
     """
 
     units: list[str]
@@ -67,6 +71,8 @@ class CSource:
     work: float
     sizes: np.ndarray[Any, Any] | None = None
     libs: tuple[str, ...] = field(default=("-lm",))
+    tiers: list[Tier] = field(default_factory=list)
+    objects: Objects | None = None
 
     @property
     def hidden(self) -> list[np.ndarray[Any, Any]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,24 +16,15 @@ from ..lowering.memory import aligned
 from .c_blocks import Block, Blocks
 from .c_sizes import Sizes
 from .c_source import CSource, Written, new_names, unit_text, write
+from .c_units import ARGUMENTS, Part, attribute_for, divided, highest
 from .render import render
-from .toolchain import Tier
+from .toolchain import Objects, Tier
 
 UNKNOWN: Final = 1000
 """Code of an outcome that has not been seen, plus the number of the place."""
 
 OTHER_RESULT: Final = 999
 """Code of a path whose results do not fit the outputs of the kernel."""
-
-INLINED: Final = 600
-"""Lines of all blocks together up to which the compiler may put them into the driver."""
-
-UNIT: Final = 4_000
-"""Lines of a translation unit."""
-
-_ARGUMENTS: Final = "(const void *const *in, void *const *out, void *workspace)"
-_TIERS: Final[tuple[Tier, ...]] = ("scalar", "vector", "huge")
-
 
 def generate_tree(
     tree: PathTree, results: Sequence[Aval], hits: np.ndarray[Any, Any], numbered: bool = False,
@@ -64,46 +55,111 @@ def generate_tree(
     names = new_names()
     sizes = Sizes(names)
     written = {
-        block.number: write(lower(block.graph), f"{symbol}_{block.number}", names, sizes)
-        for block in blocks.all if block.graph is not None
+        block.number: write(lower(block.graph(tree.name)), f"{symbol}_{block.number}", names, sizes)
+        for block in blocks.all if block.roots
     }
-    return _Driver(tree, blocks, written, symbol, hits, numbered, sizes).run()
+    codes = {number: BlockCode.of(w) for number, w in written.items()}
+    tier = highest([code.tier for code in codes.values()])
+    attribute = attribute_for(list(written.values()))
+    *parts, last = divided(list(written.values()), attribute)
+    driver = Driver(blocks, codes, symbol, hits, numbered, sizes, sizes.integer)
+    return driver.source([*[part.text(tree.name, tier) for part in parts], driver.unit(last, tier, attribute)], [tier])
 
 
-@dataclass
-class _Driver:
-    tree: PathTree
-    blocks: Blocks
-    written: dict[int, Written]
+@dataclass(frozen=True)
+class BlockCode:
+    """What the driver must know of the function that was written for a block.
+
+    Attributes
+    ----------
+    symbol
+        Its name.
+    hidden
+        Arrays that it is given after its inputs.
+    workspace_bytes
+        How much scratch memory it needs.
+    tier
+        Which compiler flags suit it.
+    work
+        Estimated operations of a run.
+    """
+
     symbol: str
-    hits: np.ndarray[Any, Any]
-    numbered: bool
-    sizes: Sizes
-    hidden: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    sized: dict[str, None] = field(default_factory=dict)
+    hidden: tuple[np.ndarray[Any, Any], ...]
+    workspace_bytes: int
+    tier: Tier
+    work: float
 
-    def run(self) -> CSource:
-        self.hidden.append(self.hits)
-        scratch = max([w.chunks.workspace_bytes for w in self.written.values()], default=0)
+    @classmethod
+    def of(cls, written: Written) -> BlockCode:
+        """What is known when it is written."""
+        chunks = written.chunks
+        return cls(
+            chunks.symbol, (*written.captures, *written.constants), chunks.workspace_bytes, written.tier,
+            written.work,
+        )
+
+
+class Driver:
+    """The function that runs blocks and takes decisions.
+
+    Parameters
+    ----------
+    blocks
+        All blocks of the tree.
+    codes
+        The functions of those that compute anything, by number.
+    symbol, hits, numbered
+        As for :func:`generate_tree`.
+    sizes
+        What the functions are given.
+    integer
+        Source of an offset in the workspace: a literal or the name of a size.
+    """
+
+    def __init__(
+        self, blocks: Blocks, codes: Mapping[int, BlockCode], symbol: str, hits: np.ndarray[Any, Any],
+        numbered: bool, sizes: Sizes, integer: Callable[[int, str, Any], str],
+    ) -> None:
+        self.tree = blocks.tree
+        self.blocks = blocks
+        self.codes = codes
+        self.symbol = symbol
+        self.numbered = numbered
+        self.sizes = sizes
+        self._integer = integer
+        self.hidden = [hits]
+        self.lines: list[str] = []
+        self._sized: dict[str, None] = {}
+        scratch = max([code.workspace_bytes for code in codes.values()], default=0)
         self.start = aligned(scratch)
-        self.offsets, size = self.blocks.layout()
+        self.offsets, size = blocks.layout()
+        self.workspace_bytes = self.start + size
         self._place(self.tree.root, "    ")
-        workspace = self._place_of("workspace", self.start + size)
-        declared = [self.sizes.declaration(name) for name in self.sizes.order(self.sized)]
-        if self.sizes.known:
-            position = len(self.tree.inputs) + self._hidden(self.sizes.array)
-            declared.insert(0, f"const int64_t *const sizes = in[{position}];")
+        self._workspace = self._place_of("workspace", self.workspace_bytes)
+        self._declared = [sizes.declaration(name) for name in sizes.order(self._sized)]
+        if sizes.known:
+            position = len(self.tree.inputs) + self._hidden(sizes.array)
+            self._declared.insert(0, f"const int64_t *const sizes = in[{position}];")
+
+    def unit(self, part: Part, tier: Tier, attribute: str) -> str:
+        """The translation unit with the driver, and whatever else is in that part."""
         kernel = render(
             "c_tree.c.j2", symbol=self.symbol, hits=len(self.tree.inputs), paths=len(self.tree.leaves),
-            declared=declared if self.sized else [], lines=self.lines,
+            declared=self._declared if self._sized else [], lines=self.lines,
         )
-        tier = max([w.tier for w in self.written.values()], default=_TIERS[0], key=_TIERS.index)
-        units = _Units(list(self.written.values()), tier, self.tree.name)
+        prototypes = [f"{attribute}int {code.symbol}{ARGUMENTS}" for code in self.codes.values()]
+        return unit_text(
+            part.blocks, part.functions, tier, self.tree.name, prototypes=prototypes, kernel=kernel,
+            symbol=self.symbol, workspace_bytes=self.sizes.stored(self._workspace),
+        )
+
+    def source(self, units: list[str], tiers: list[Tier], objects: Objects | None = None) -> CSource:
+        """All of it; the driver is in the last unit."""
         return CSource(
-            units.texts(kernel, self.symbol, self.sizes.stored(workspace)), tier, self.symbol, [], self.hidden,
-            self.start + size, max([w.work for w in self.written.values()], default=0.0),
-            self.sizes.array if self.sizes.known else None,
+            units, highest(tiers), self.symbol, [], self.hidden, self.workspace_bytes,
+            max([code.work for code in self.codes.values()], default=0.0),
+            self.sizes.array if self.sizes.known else None, tiers=tiers, objects=objects,
         )  # fmt: skip
 
     # ---------------------------------------------------------------- one place
@@ -153,19 +209,19 @@ class _Driver:
         return f"ws + {self._place_of(node, self.start + self.offsets[node])}"
 
     def _place_of(self, what: int | str, offset: int) -> str:
-        text = self.sizes.integer(offset, "at", what)
+        text = self._integer(offset, "at", what)
         if text[0].isalpha():
-            self.sized[text] = None
+            self._sized[text] = None
         return text
 
     def _call(self, block: Block, indent: str) -> None:
-        written = self.written.get(block.number)
-        if written is None:
+        code = self.codes.get(block.number)
+        if code is None:
             return
         count = len(self.tree.inputs)
         sources = [f"in[{k}]" for k in block.inputs]
         sources += [self._slot(x.id) for x in block.takes]
-        sources += [f"in[{count + self._hidden(a)}]" for a in (*written.captures, *written.constants)]
+        sources += [f"in[{count + self._hidden(a)}]" for a in code.hidden]
         targets = [self._slot(x.id) for x in block.gives]
         if block.leaf is not None:
             targets += [f"out[{k + self.numbered}]" for k in range(len(block.leaf.outputs))]
@@ -173,7 +229,7 @@ class _Driver:
             f"{indent}{{",
             f"{indent}    const void *const from[] = {{{', '.join(sources) or '0'}}};",
             f"{indent}    void *const to[] = {{{', '.join(targets) or '0'}}};",
-            f"{indent}    const int code = {written.chunks.symbol}(from, to, ws);",
+            f"{indent}    const int code = {code.symbol}(from, to, ws);",
             f"{indent}    if (code)",
             f"{indent}        return code;",
             f"{indent}}}",
@@ -185,52 +241,3 @@ class _Driver:
                 return k
         self.hidden.append(array)
         return len(self.hidden) - 1
-
-
-class _Units:
-    """Blocks distributed over translation units."""
-
-    def __init__(self, written: Sequence[Written], tier: Tier, name: str) -> None:
-        self.written = written
-        self.tier = tier
-        self.name = name
-        weights = [_lines(w) for w in written]
-        alone = sum(weights) <= UNIT and all([len(w.chunks.units) == 1 for w in written])
-        if alone:
-            self.attribute = "static " if sum(weights) <= INLINED else "__attribute__((noinline)) static "
-        else:
-            self.attribute = '__attribute__((noinline, visibility("hidden"))) '
-        self.weights = weights
-
-    def texts(self, kernel: str, symbol: str, workspace_bytes: str) -> list[str]:
-        """All units; the driver is in the last one."""
-        prototypes = [f"{self.attribute}int {w.chunks.symbol}{_ARGUMENTS}" for w in self.written]
-        units: list[str] = []
-        group: list[Written] = []
-        functions: list[str] = []
-        total = 0
-        for w, weight in zip(self.written, self.weights, strict=True):
-            *before, last = w.chunks.units
-            units += [self._unit([w], part, w.chunks.prototypes) for part in before]
-            if group and total + weight > UNIT:
-                units.append(self._unit(group, functions, prototypes))
-                group, functions, total = [], [], 0
-            group.append(w)
-            parts = [f"{p};\n" for p in w.chunks.prototypes] if before else []
-            functions += [*parts, *last, self.attribute + w.chunks.kernel]
-            total += weight
-        units.append(
-            unit_text(
-                group, functions, self.tier, self.name, prototypes=prototypes, kernel=kernel, symbol=symbol,
-                workspace_bytes=workspace_bytes,
-            )
-        )
-        return units
-
-    def _unit(self, group: Sequence[Written], functions: Sequence[str], prototypes: Sequence[str]) -> str:
-        return unit_text(group, functions, self.tier, self.name, prototypes=prototypes)
-
-
-def _lines(written: Written) -> int:
-    texts = [*(f for functions in written.chunks.units[-1:] for f in functions), written.chunks.kernel]
-    return sum([text.count("\n") for text in texts])

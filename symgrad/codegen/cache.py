@@ -23,7 +23,7 @@ from typing import Final
 
 from symgrad.codegen import cache_folder
 from symgrad.codegen.process import NoRoomError
-from symgrad.codegen.toolchain import Tier, Toolchain, compile_shared, cpu_identity, require_toolchain
+from symgrad.codegen.toolchain import Objects, Tier, Toolchain, compile_shared, cpu_identity, require_toolchain
 from symgrad.core.lazy import lazy_import
 from symgrad.errors import CompilerError
 
@@ -74,19 +74,21 @@ class _Recipe:
     """Everything that decides what an entry contains."""
 
     units: tuple[str, ...]
-    tier: Tier
+    tiers: tuple[Tier, ...]
     extra_flags: tuple[str, ...]
     libs: tuple[str, ...]
     toolchain: Toolchain
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        return (*self.toolchain.flags(self.tier), *self.extra_flags)
+    def flags(self) -> list[tuple[str, ...]]:
+        """One list for all units, or one for each."""
+        return [(*self.toolchain.flags(tier), *self.extra_flags) for tier in self.tiers]
 
     def key(self) -> str:
-        native = any(flag.startswith(("-march=", "-mtune=", "-mcpu=")) for flag in self.flags)
+        flags = self.flags
+        native = any(f.startswith(("-march=", "-mtune=", "-mcpu=")) for one in flags for f in one)
         parts = [
-            [str(FORMAT_VERSION)], self.units, self.flags, self.libs, [self.toolchain.identity],
+            [str(FORMAT_VERSION)], self.units, flags, self.libs, [self.toolchain.identity],
             [cpu_identity() if native else ""], [sys.platform, os.uname().machine, _libc()],
         ]  # fmt: skip
         # JSON keeps the borders between the parts, so that no two different lists give the same text.
@@ -94,10 +96,12 @@ class _Recipe:
 
 
 def _recipe(
-    source: str | Sequence[str], tier: Tier, extra_flags: Sequence[str], libs: Sequence[str]
+    source: str | Sequence[str], tier: Tier | Sequence[Tier], extra_flags: Sequence[str], libs: Sequence[str]
 ) -> _Recipe:
     units = (source,) if isinstance(source, str) else tuple(source)
-    return _Recipe(units, tier, tuple(extra_flags), tuple(libs), require_toolchain())
+    tiers = (tier,) if isinstance(tier, str) else tuple(tier)
+    tiers = tiers if len(set(tiers)) > 1 else tiers[:1]
+    return _Recipe(units, tiers, tuple(extra_flags), tuple(libs), require_toolchain())
 
 
 class KernelCache:
@@ -142,7 +146,7 @@ class KernelCache:
     def key(
         self,
         source: str | Sequence[str],
-        tier: Tier = "scalar",
+        tier: Tier | Sequence[Tier] = "scalar",
         extra_flags: Sequence[str] = (),
         libs: Sequence[str] = ("-lm",),
     ) -> str:
@@ -165,17 +169,18 @@ class KernelCache:
     def get_or_build(
         self,
         source: str | Sequence[str],
-        tier: Tier = "scalar",
+        tier: Tier | Sequence[Tier] = "scalar",
         extra_flags: Sequence[str] = (),
         libs: Sequence[str] = ("-lm",),
         *,
         timeout: float | None = None,
+        objects: Objects | None = None,
     ) -> Path:
         """Return the shared object made from ``source``, compiling it unless it is kept already.
 
         Parameters
         ----------
-        source, tier, extra_flags, libs, timeout
+        source, tier, extra_flags, libs, timeout, objects
             As for `symgrad.codegen.toolchain.compile_shared`.
 
         Raises
@@ -186,26 +191,30 @@ class KernelCache:
         recipe = _recipe(source, tier, extra_flags, libs)
         key = recipe.key()
         try:
-            path, found = self._found_or_built(key, recipe, timeout)
+            path, found = self._found_or_built(key, recipe, timeout, objects)
         except CompilerError:
             self._count("misses")
             raise
         self._count("hits" if found else "misses")
         return path
 
-    def _found_or_built(self, key: str, recipe: _Recipe, timeout: float | None) -> tuple[Path, bool]:
+    def _found_or_built(
+        self, key: str, recipe: _Recipe, timeout: float | None, objects: Objects | None
+    ) -> tuple[Path, bool]:
         root = self.root
         try:
-            return self._in_folder(root, key, recipe, timeout)
+            return self._in_folder(root, key, recipe, timeout, objects)
         except (OSError, NoRoomError) as error:
             if isinstance(error, OSError) and not cache_folder.out_of_room(error):
                 raise CompilerError(f"cannot keep compiled code in {root}: {error}") from error
             if root == cache_folder.private_folder():
                 raise CompilerError(f"nowhere to put compiled code: {error}") from error
             cache_folder.distrust(self._wanted, cache_folder.cannot_be_written(error))
-        return self._in_folder(self.root, key, recipe, timeout)
+        return self._in_folder(self.root, key, recipe, timeout, objects)
 
-    def _in_folder(self, root: Path, key: str, recipe: _Recipe, timeout: float | None) -> tuple[Path, bool]:
+    def _in_folder(
+        self, root: Path, key: str, recipe: _Recipe, timeout: float | None, objects: Objects | None
+    ) -> tuple[Path, bool]:
         """Return the shared object and whether it was there already."""
         path = self._valid(root, key)
         if path is None:
@@ -213,20 +222,23 @@ class KernelCache:
                 # Another process may have built it while this one waited.
                 path = self._valid(root, key)
                 if path is None:
-                    return self._build(root, key, recipe, timeout), False
+                    return self._build(root, key, recipe, timeout, objects), False
         return path, True
 
-    def _build(self, root: Path, key: str, recipe: _Recipe, timeout: float | None) -> Path:
+    def _build(
+        self, root: Path, key: str, recipe: _Recipe, timeout: float | None, objects: Objects | None
+    ) -> Path:
         path = _entry(root, key, create=True)
         compile_shared(
-            recipe.units, path, recipe.tier, recipe.extra_flags, recipe.libs,
-            toolchain=recipe.toolchain, timeout=timeout, folder=root,
+            recipe.units, path, recipe.tiers if len(recipe.tiers) > 1 else recipe.tiers[0],
+            recipe.extra_flags, recipe.libs,
+            toolchain=recipe.toolchain, timeout=timeout, folder=root, objects=objects,
         )  # fmt: skip
         made = path.read_bytes()
         record = {
             "format": FORMAT_VERSION,
             "sha256": hashlib.sha256(made).hexdigest(),
-            "tier": recipe.tier,
+            "tiers": recipe.tiers,
             "flags": recipe.flags,
             "libs": recipe.libs,
             "compiler": recipe.toolchain.identity,
@@ -443,14 +455,15 @@ def default_cache() -> KernelCache:
 
 def get_or_build(
     source: str | Sequence[str],
-    tier: Tier = "scalar",
+    tier: Tier | Sequence[Tier] = "scalar",
     extra_flags: Sequence[str] = (),
     libs: Sequence[str] = ("-lm",),
     *,
     timeout: float | None = None,
+    objects: Objects | None = None,
 ) -> Path:
     """Do what `KernelCache.get_or_build` does, with the default cache."""
-    return default_cache().get_or_build(source, tier, extra_flags, libs, timeout=timeout)
+    return default_cache().get_or_build(source, tier, extra_flags, libs, timeout=timeout, objects=objects)
 
 
 def _after_fork() -> None:

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ class Outcome:
         return kind(self._describe(what, advice))
 
     def _describe(self, what: str, advice: str) -> str:
-        reason = self.trouble or _ending(self.code)
+        reason = self.trouble or _how_it_ended(self.code)
         lines = [f"{what}: {reason}.", f"  command: {_trimmed(shlex.join(self.job.command), 1000)}"]
         if self.output.strip():
             plain = "".join(c if c.isprintable() or c == "\n" else " " for c in self.output)
@@ -72,7 +73,7 @@ class NoRoomError(CompilerError):
     """The compiler could not write its output: disk full, quota used up, or read-only."""
 
 
-def _ending(code: int | None) -> str:
+def _how_it_ended(code: int | None) -> str:
     if code is not None and code < 0:
         try:
             return f"it was killed by {signal.Signals(-code).name}"
@@ -89,6 +90,26 @@ def _trimmed(text: str, longest: int = _LONGEST_OUTPUT) -> str:
     return text[:longest] + f"\n… {len(text) - longest} more characters"
 
 
+_alive: set[_Running] = set()
+_ending = threading.Event()
+
+
+def end_all() -> None:
+    """End all commands that run, and let no other start: the program is over."""
+    _ending.set()
+    for running in list(_alive):
+        running.kill()
+
+
+def _after_fork() -> None:
+    # What the parent runs is not the child's to end.
+    _alive.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class _Running:
     """A started process; its output goes to a file, so that it can never block on a full pipe."""
 
@@ -99,6 +120,9 @@ class _Running:
         self.trouble = ""
         self.output: IO[bytes] = tempfile.TemporaryFile(dir=_scratch(job.folder))  # noqa: SIM115 - closed with the job
         self.process: subprocess.Popen[bytes] | None = None
+        if _ending.is_set():
+            self.trouble = "it was not started because the program ends"
+            return
         scratch = _scratch(job.folder) or tempfile.gettempdir()
         environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(scratch)}
         try:
@@ -112,6 +136,7 @@ class _Running:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            _alive.add(self)
         except OSError as error:
             self.trouble = f"it could not be started ({error.strerror or error})"
 
@@ -122,17 +147,19 @@ class _Running:
                 code = self.process.wait(max(0.0, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self.trouble = f"it did not end within {self.timeout:g} s (SYMGRAD_CC_TIMEOUT sets the limit)"
-                self._kill()
+                self.kill()
         self.output.seek(0)
         text = self.output.read(16 * _LONGEST_OUTPUT).decode("utf-8", "replace")
         return Outcome(self.job, code, text, self.trouble)
 
     def end(self) -> None:
         """Leave nothing behind, whether or not the process has ended."""
-        self._kill()
+        self.kill()
+        _alive.discard(self)
         self.output.close()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """End the process and all that it has started."""
         if self.process is not None and self.process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)

@@ -50,6 +50,10 @@ _ADVICE: Final = (
 )
 
 
+Objects = dict[tuple[tuple[str, ...], str], bytes]
+"""Object code by the command that made it and the text of the unit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """A C compiler.
@@ -346,13 +350,14 @@ def _cpu_fields() -> dict[str, str]:
 def compile_shared(
     source: str | Sequence[str],
     output: Path,
-    tier: Tier = "scalar",
+    tier: Tier | Sequence[Tier] = "scalar",
     extra_flags: Sequence[str] = (),
     libs: Sequence[str] = ("-lm",),
     *,
     toolchain: Toolchain | None = None,
     timeout: float | None = None,
     folder: Path | None = None,
+    objects: Objects | None = None,
 ) -> None:
     """Compile C source into a shared object.
 
@@ -363,7 +368,7 @@ def compile_shared(
     output
         The file to make. It appears only if everything went well, and replaces an older one atomically.
     tier
-        Which flags to use, see `Toolchain.flags`.
+        Which flags to use, see `Toolchain.flags`: the same for all units, or one for each.
     extra_flags
         Flags for compiling, after all others.
     libs
@@ -374,6 +379,8 @@ def compile_shared(
         Seconds a single compiler process may take; default 120, or ``SYMGRAD_CC_TIMEOUT``.
     folder
         The cache folder to work in; it must be on the disk of ``output``. By default ``output``'s own folder.
+    objects
+        Object code of units compiled before, which is used again; that of new ones is added.
 
     Raises
     ------
@@ -391,19 +398,16 @@ def compile_shared(
     """
     toolchain = require_toolchain() if toolchain is None else toolchain
     units = [source] if isinstance(source, str) else list(source)
-    flags = (*toolchain.flags(tier), *extra_flags)
+    tiers = [tier] * len(units) if isinstance(tier, str) else list(tier)
+    flags = [(*toolchain.flags(t), *extra_flags) for t in tiers]
     limit = _timeout(timeout)
     with _work_folder(folder, output) as name:
         work = Path(name)
         made = work / "out.so"
         names = _write_units(work, units)
-        link_flags = tuple(flag for flag in flags if flag not in _NEVER_LINKED)
-        if len(names) > 1 or link_flags != flags:
-            objects = [unit.removesuffix(".c") + ".o" for unit in names]
-            separate = zip(names, objects, strict=True)
-            jobs = [Job((*toolchain.command, *flags, "-c", unit, "-o", obj), work) for unit, obj in separate]
-            run_jobs(jobs, limit, _ADVICE)
-            names = objects
+        link_flags = tuple(flag for flag in flags[0] if flag not in _NEVER_LINKED)
+        if len(names) > 1 or link_flags != flags[0] or objects is not None:
+            names = _objects(toolchain, work, list(zip(names, units, flags, strict=True)), limit, objects)
         last = Job((*toolchain.command, *link_flags, "-shared", *names, "-o", made.name, *libs), work)
         run_jobs([last], limit, _ADVICE)
         reason = why_not_loadable(made)
@@ -414,6 +418,28 @@ def compile_shared(
             )
         made.chmod(0o700)
         made.replace(output)
+
+
+def _objects(
+    toolchain: Toolchain, work: Path, units: Sequence[tuple[str, str, tuple[str, ...]]], limit: float,
+    known: Objects | None,
+) -> list[str]:
+    """Compile units, given by file, text and flags, that are not known yet; return the object files of all."""
+    names, jobs, made = [], [], []
+    for file, text, flags in units:
+        name = file.removesuffix(".c") + ".o"
+        names.append(name)
+        key = ((*toolchain.command, *flags), text)
+        code = known.get(key) if known is not None else None
+        if code is not None:
+            (work / name).write_bytes(code)
+            continue
+        jobs.append(Job((*toolchain.command, *flags, "-c", file, "-o", name), work))
+        made.append((key, name))
+    run_jobs(jobs, limit, _ADVICE)
+    if known is not None:
+        known.update((key, (work / name).read_bytes()) for key, name in made)
+    return names
 
 
 def _work_folder(folder: Path | None, output: Path) -> tempfile.TemporaryDirectory[str]:

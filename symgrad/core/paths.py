@@ -152,9 +152,15 @@ class PathTree:
 
     def mapped(self, graph: Graph) -> PathTree:
         """The same tree over the expressions of a graph that was made from :attr:`graph`."""
-        made = PathTree(graph.inputs, self.name)
+        return self._copied(graph.inputs, iter(graph.outputs))
+
+    def snapshot(self) -> PathTree:
+        """The tree as it is now; paths added later are not in it."""
+        return self._copied(self.inputs, iter([e for v in self.vertices() for e in v.roots]))
+
+    def _copied(self, inputs: Sequence[Expr], roots: Iterator[Expr]) -> PathTree:
+        made = PathTree(inputs, self.name)
         made._count = self._count
-        roots = iter(graph.outputs)
         copies: dict[int, Vertex] = {}
         order = list(self.vertices())
         for v in order:

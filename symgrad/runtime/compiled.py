@@ -122,16 +122,16 @@ class Compiled:
         self._entries: dict[Any, Entry] = {}
         self._front: Any = None
         self._last: Entry | None = None
-        self.new_locks()
+        self._lock = threading.RLock()
         _alive.add(self)
         self._calls = 0
         self.__call__ = self._slow_call
 
-    def new_locks(self) -> None:
-        """Take locks that nobody holds, here and for each signature."""
+    def after_fork(self) -> None:
+        """Threads that held locks, or made code, do not exist in this process."""
         self._lock = threading.RLock()
         for entry in self._entries.values():
-            entry.new_lock()
+            entry.after_fork()
 
     def __repr__(self) -> str:
         count = len(self._entries)
@@ -317,9 +317,9 @@ class Compiled:
         if not entry.tree.branches:
             return entry.graph
         values = None if data is None else [np.asarray(leaf)[()] for leaf in data]
-        leaf = None if values is None else taken(entry.tree, values)
-        if leaf is not None:
-            return Graph(entry.tree.inputs, returned(leaf), entry.name)
+        found = None if values is None else taken(entry.tree, values)
+        if found is not None:
+            return Graph(entry.tree.inputs, returned(found[0]), entry.name)
         graph, _ = trace_flat(
             entry.function, entry.avals, self._names(args, kwargs), entry.name, values, entry.zero_dims
         )
@@ -459,7 +459,8 @@ def _nested_spec(argument: Any, leaves: Iterator[InputSpec]) -> InputSpec:
 
 def _template(entry: Entry) -> Any:
     """Output numbers in the nesting of the outputs, or a function where that depends on the path."""
-    results = entry.built_results
+    assert entry.kernels.built is not None
+    results = entry.kernels.built.results
     if results.numbered:
         return results.assemble
     tree = unflatten(entry.tree.leaves[0].structure, list(range(len(results.avals))))
@@ -484,7 +485,7 @@ def _check_plain(tree: Any) -> None:
 def _after_fork() -> None:
     # Locks may have been held by threads that do not exist in the child.
     for compiled in list(_alive):
-        compiled.new_locks()
+        compiled.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

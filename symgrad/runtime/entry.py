@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,77 +14,32 @@ import numpy as np
 from ..core.aval import Aval
 from ..core.collector import paused_collector
 from ..core.expr import Expr, InternTable
-from ..core.graph import Graph, canonical, digests, rebuild_into
+from ..core.graph import Graph, rebuild_into
 from ..core.lazy import lazy_import
 from ..core.origin import Origin
 from ..core.paths import Guard, Leaf, Outcome, PathTree
 from ..core.pytree import unflatten
-from ..errors import CompilerError, PerformanceWarning, RetraceWarning, UnsupportedOperationError
+from ..errors import RetraceWarning
 from ..tracing.naming import label_variables
+from ..tracing.state import Trace
 from ..tracing.trace import Traced, trace_path
 from ..tracing.watches import MISSING, Watched
 from ..transforms.rewrite import Rewriter
 from ..transforms.rules import DEFAULT_RULES
 from . import specs
+from .kernels import Built, Kernels, contiguous
 from .live import LiveNumbers
-from .results import Results, finished, written
+from .report import taken
+from .results import finished, written
 from .settings import Settings
 from .specs import DispatcherLike, InputSpec, Watch
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
-    import hashlib
-
-    from .. import lowering
-    from ..codegen import c_source, c_tree, cache, cache_folder, numpy_source
-    from . import native
+    from ..codegen import c_source, numpy_source
 else:
-    # Code generators and the compiler are loaded when the first function needs them.
-    hashlib = lazy_import("hashlib")
+    # Loaded when the first function needs it.
     numpy_source = lazy_import("symgrad.codegen.numpy_source")
-    c_source = lazy_import("symgrad.codegen.c_source")
-    c_tree = lazy_import("symgrad.codegen.c_tree")
-    cache = lazy_import("symgrad.codegen.cache")
-    cache_folder = lazy_import("symgrad.codegen.cache_folder")
-    lowering = lazy_import("symgrad.lowering")
-    native = lazy_import("symgrad.runtime.native")
-
-LOOKED_UP = 2000
-"""Programs of more nodes are not looked up on disk before the first call: naming them takes too long."""
-
-GIL_WORK = 20_000
-"""Estimated operations above which a kernel runs without the interpreter's lock: about 5 µs."""
-
-
-@dataclass
-class Built:
-    """A kernel in memory.
-
-    Attributes
-    ----------
-    loaded
-        Its code.
-    hidden
-        Arrays it reads beside the arguments.
-    copies
-        Captured arrays and the contiguous ones among ``hidden`` that they are copied to before each call.
-    results
-        What becomes of its outputs.
-    watches
-        What must hold of captured values.
-    is_long
-        Whether it runs so long that other threads should run meanwhile.
-    kernel
-        It as a callable for the leaves of the arguments.
-    """
-
-    loaded: native.LoadedKernel
-    hidden: Sequence[np.ndarray[Any, Any]]
-    copies: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
-    results: Results
-    watches: Sequence[Watch]
-    is_long: bool
-    kernel: Any = None
 
 
 class Entry:
@@ -121,23 +75,31 @@ class Entry:
         self.kernel: DispatcherLike | None = None
         self.installed: DispatcherLike | None = None
         self.front: DispatcherLike | None = None
-        self.c_failed: str | None = None
         #: Whether there is code of the same function for other arguments.
         self.has_relatives = False
         self.full = False
         self._labels = list(labels)
         self.new_lock()
         self._live = LiveNumbers()
-        self.c_upkeep = Upkeep()
         self._numpy_upkeep = Upkeep()
-        self._reset()
+        self._clear()
+        self.kernels = Kernels(self)
 
     def new_lock(self) -> None:
         """Take a lock that nobody holds."""
         self._lock = threading.RLock()
 
+    def after_fork(self) -> None:
+        """Threads that held the lock, or made code, do not exist in this process."""
+        self.new_lock()
+        self.kernels.after_fork()
+
     def _reset(self) -> None:
         """Forget all paths."""
+        self._clear()
+        self.kernels.reset()
+
+    def _clear(self) -> None:
         self.full = False
         self.table = InternTable()
         self.inputs = self._make_inputs(self.table)
@@ -145,21 +107,13 @@ class Entry:
         self._rewriter = Rewriter(DEFAULT_RULES)
         self._simplified: dict[int, Expr] = {}
         self._captures: list[Expr] = []
-        self._operations = 0
+        self.operations = 0
         self._watched: dict[Any, Watched] = {}
         # Kernels of any age count here, each path in its own place.
-        self._hits = np.zeros(self.settings.max_paths + 1, np.int64)
+        self.hit_counts = np.zeros(self.settings.max_paths + 1, np.int64)
         self._unbranched: list[DispatcherLike] = []
         self._numpy: tuple[Callable[..., Any], list[np.ndarray[Any, Any]]] | None = None
-        self._built: Built | None = None
         self.kernel = None
-        self._grown()
-
-    def _grown(self) -> None:
-        """There is a new path: generated code answers for the others only."""
-        self._csource: c_source.CSource | None = None
-        self._results: Results | None = None
-        self.c_upkeep.outdate()
         self._numpy_upkeep.outdate()
 
     # ---------------------------------------------------------------- source
@@ -175,26 +129,8 @@ class Entry:
 
     def c_code(self) -> c_source.CSource:
         """The generated C source."""
-        with self._lock, paused_collector():
-            if self._csource is None:
-                start = time.perf_counter()
-                if self.tree.branches:
-                    results = self.results
-                    self._csource = c_tree.generate_tree(
-                        results.completed(self.tree), results.avals, self._hits, results.numbered
-                    )
-                else:
-                    self._csource = c_source.generate(lowering.lower(canonical(self.tree.graph)))
-                self.seconds["lower and render"] = time.perf_counter() - start
-            return self._csource
-
-    @property
-    def results(self) -> Results:
-        """What a kernel of all paths returns."""
         with self._lock:
-            if self._results is None:
-                self._results = Results(self.tree)
-            return self._results
+            return self.kernels.code()
 
     # ---------------------------------------------------------------- paths
 
@@ -244,7 +180,7 @@ class Entry:
         leaf = self._leaf(traced)
         news = self._news(leaf)
         origin = news.origin if news is not None else None
-        paths, operations = len(self.tree.leaves), self._operations
+        paths, operations = len(self.tree.leaves), self.operations
         if paths and (paths >= self.settings.max_paths or operations >= self.settings.max_operations):
             self._give_up(origin, f"has {paths} paths and {operations} operations, as many as allowed")
             return None
@@ -259,10 +195,12 @@ class Entry:
             return entered  # a path that another thread has found meanwhile
         graph = self.tree.graph
         self._captures = graph.captures
-        self._operations = graph.node_count
+        self.operations = graph.node_count
         self._watch(traced)
         self.seconds["simplify"] = time.perf_counter() - start
-        self._grown()
+        # Generated code answers for the paths before.
+        self.kernels.outdate()
+        self._numpy_upkeep.outdate()
         return leaf
 
     def _leaf(self, traced: Traced) -> Leaf:
@@ -325,7 +263,7 @@ class Entry:
 
     def hits(self) -> list[int]:
         """How often each path was taken."""
-        counted = [leaf.hits + int(k) for leaf, k in zip(self.tree.leaves, self._hits, strict=False)]
+        counted = [leaf.hits + int(k) for leaf, k in zip(self.tree.leaves, self.hit_counts, strict=False)]
         if counted:
             counted[0] += sum([d.hits for d in self._unbranched])
         return counted
@@ -344,43 +282,26 @@ class Entry:
         start = time.perf_counter()
         self.calls += 1
         self.ensure(leaves)
+        waits = use_c is True
         if use_c is None:
-            use_c = self.c_failed is None and (
-                self.calls > 1 or self._was_built_before() or (self.has_relatives and self._is_at_hand())
+            kernels = self.kernels
+            use_c = kernels.failed is None and (
+                self.calls > 1
+                or kernels.was_built_before()
+                or (self.has_relatives and not kernels.is_large and kernels.is_at_hand())
             )
-        built = self.build() if use_c else None
+        built = self.build(waits) if use_c else None
         if built is not None:
             for array, copy in built.copies:
                 np.copyto(copy, array)
-            answer = built.kernel(*[_contiguous(leaf) for leaf in leaves])
+            answer = built.kernel(*[contiguous(leaf) for leaf in leaves])
             if answer is not None:
                 return built.results.finish(answer, leaves)
         result = self.run_numpy(leaves)
-        self.c_upkeep.spent(time.perf_counter() - start)
+        self.kernels.upkeep.spent(time.perf_counter() - start)
         if use_c:
-            self.build()
+            self.build(waits)
         return result
-
-    def _fingerprint(self) -> str:
-        """A name for what is computed, the same in every process."""
-        graph = self.tree.graph
-        known = digests(graph)
-        return hashlib.sha256(b"".join([known[x.id] for x in graph.outputs])).hexdigest()
-
-    def _was_built_before(self) -> bool:
-        """Whether code for this was built by an earlier process; large programs are not looked up."""
-        if self.tree.branches or len(self.tree.graph.nodes) > LOOKED_UP:
-            return False
-        return cache.default_cache().noted(self._fingerprint())
-
-    def _is_at_hand(self) -> bool:
-        """Whether the code is there without a compiler: that for arrays of other sizes often is the same."""
-        try:
-            code = self.c_code()
-            kept = cache.default_cache()
-            return kept.lookup(kept.key(code.units, code.tier, libs=code.libs)) is not None
-        except (CompilerError, UnsupportedOperationError):
-            return False  # The second call will say so.
 
     def ensure(self, leaves: Sequence[Any] | None) -> None:
         """Trace a path if none is known yet; without data no decision can depend on them."""
@@ -393,7 +314,7 @@ class Entry:
         values = _numpy_values(leaves)
         number, results = self._run(values) if self.tree.branches else (0, self._run(values))
         if number < 0:
-            answer = self._evaluated(*self.grow(values), leaves)
+            answer = self._answered(values, leaves)
             self._numpy_upkeep.spent(time.perf_counter() - start)
             return answer
         leaf = self.tree.leaves[number]
@@ -411,69 +332,43 @@ class Entry:
         with np.errstate(all="ignore"):
             return function(*values, *arrays)
 
-    def _evaluated(self, traced: Traced, entered: Leaf | None, leaves: Sequence[Any]) -> Any:
-        """The results of a path on the data it was traced with."""
+    def _answered(self, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
+        """The results of a path that the code lacks; one that is not known is traced."""
+        found = taken(self.tree, values)
+        if found is not None:
+            leaf, state = found
+            self._count(leaf)
+            return _evaluated(state, leaf.outputs, leaf.writes, leaf.structure, leaves)
+        traced, entered = self.grow(values)
         if entered is not None:
             self._count(entered)
-        new = [e for _, e in traced.writes]
-        results = [
-            finished(np.array(traced.trace.concrete(x), x.dtype), x.aval) for x in (*traced.outputs, *new)
-        ]
-        return unflatten(traced.structure, written([t for t, _ in traced.writes], results, leaves))
+        outputs = (*traced.outputs, *[e for _, e in traced.writes])
+        targets = [target for target, _ in traced.writes]
+        return _evaluated(traced.trace, outputs, targets, traced.structure, leaves)
 
     # ---------------------------------------------------------------- C
 
-    def build(self) -> Built | None:
-        """The C kernel, made anew if that is due. None, after one warning, where there cannot be a kernel."""
+    def build(self, waits: bool = True) -> Built | None:
+        """The C kernel, made anew if that is due, see `Kernels.get`."""
         with self._lock:
-            if self.c_failed is None and (self._built is None or self.c_upkeep.due):
-                try:
-                    self._build()
-                except CompilerError as error:
-                    self.c_failed = str(error)
-                    cache_folder.warn_once(
-                        "no kernels", f"C code cannot be built, NumPy answers instead: {error}"
-                    )
-                except UnsupportedOperationError as error:
-                    self.c_failed = str(error)
-                    warnings.warn(PerformanceWarning(f"NumPy answers instead of C: {error}"), stacklevel=2)
-            return self._built
+            return self.kernels.get(waits)
 
-    def _build(self) -> None:
-        with self.c_upkeep.making():
-            self._make_kernel()
-
-    def _make_kernel(self) -> None:
-        code = self.c_code()
-        start = time.perf_counter()
-        path = cache.get_or_build(code.units, code.tier, libs=code.libs)
-        self.seconds["compile"] = time.perf_counter() - start
-        if not self.tree.branches and len(self.tree.graph.nodes) <= LOOKED_UP:
-            cache.default_cache().note(self._fingerprint())
-        # Kernels read captured arrays where they are; those of another layout are copied before each call.
-        taken = [_contiguous(a) for a in code.hidden]
-        copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
-        loaded = native.load_kernel(path, code.symbol, code.sizes)
-        made = Built(loaded, taken, copies, self.results, self.watches(), code.work > GIL_WORK)
-        made.kernel = self.kernel = self._dispatcher(made, self.input_specs(), "tuple", _no_answer)
-        self._built = made
+    def take(self, built: Built) -> None:
+        """Answer from a new kernel."""
+        self.kernel = built.kernel
+        if not built.branches:
+            self._unbranched.append(built.kernel)
 
     def input_specs(self) -> list[InputSpec]:
         """What a kernel accepts for each leaf."""
         return [_input_spec(aval, k in self.zero_dims) for k, aval in enumerate(self.avals)]
 
     @property
-    def built_results(self) -> Results:
-        """What the kernel returns, which may lack the newest paths."""
-        assert self._built is not None
-        return self._built.results
-
-    @property
     def stands_alone(self) -> bool:
         """True where the kernel needs nothing done before or after a call."""
         return (
-            self._built is not None
-            and not self._built.copies
+            self.kernels.built is not None
+            and not self.kernels.built.copies
             and not self._live
             and not any(leaf.writes for leaf in self.tree.leaves)
             and all(watched.native for watched in self._watched.values())
@@ -483,19 +378,20 @@ class Entry:
         self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
     ) -> DispatcherLike:
         """A callable for the kernel; ``inputs`` may be nested."""
-        assert self._built is not None
-        return self._dispatcher(self._built, inputs, structure, slow)
-
-    def _dispatcher(
-        self, built: Built, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
-    ) -> DispatcherLike:
-        made: DispatcherLike = native.make_dispatcher(
-            built.loaded, inputs, built.results.outputs, structure, slow, hidden=built.hidden,
-            watches=built.watches, release_gil=built.is_long, name=self.name,
-        )  # fmt: skip
-        if not self.tree.branches:
+        built = self.kernels.built
+        assert built is not None
+        made = built.dispatcher(inputs, structure, slow, self.name)
+        if not built.branches:
             self._unbranched.append(made)
         return made
+
+
+def _evaluated(
+    state: Trace, outputs: Sequence[Expr], targets: Sequence[Any], structure: Any, leaves: Sequence[Any]
+) -> Any:
+    """Results of a path, node by node on the data of a trace."""
+    results = [finished(np.array(state.concrete(x), x.dtype), x.aval) for x in outputs]
+    return unflatten(structure, written(targets, results, leaves))
 
 
 def _native_watch(watched: Watched) -> Watch:
@@ -518,19 +414,6 @@ def _input_spec(aval: Aval, zero_dim: bool) -> InputSpec:
         return InputSpec("float" if aval.dtype.kind == "f" else "int")
     # An array without axes may be written to where a scalar is replaced.
     return InputSpec("array" if aval.shape or zero_dim else "scalar", aval.dtype, aval.shape)
-
-
-def _no_answer(*_: Any) -> None:
-    """Stands for the slow path where the caller goes on by itself."""
-
-
-def _contiguous(leaf: Any) -> Any:
-    if not isinstance(leaf, np.ndarray):
-        return leaf
-    flags = leaf.flags
-    if type(leaf) is np.ndarray and flags.c_contiguous and flags.aligned and leaf.dtype.isnative:
-        return leaf
-    return np.array(leaf, leaf.dtype.newbyteorder("="), order="C", subok=False)
 
 
 def _numpy_values(leaves: Sequence[Any]) -> list[Any]:

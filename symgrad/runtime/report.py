@@ -89,14 +89,14 @@ def path_table(leaves: Sequence[Leaf], hits: Sequence[int]) -> PathTable:
     return PathTable(tuple(rows))
 
 
-def taken(tree: PathTree, values: Sequence[Any]) -> Leaf | None:
-    """The path that the values of the inputs take; None if it is not known."""
+def taken(tree: PathTree, values: Sequence[Any]) -> tuple[Leaf, Trace] | None:
+    """The path that the values of the inputs take, and what was evaluated to find it; None if it is not known."""
     table = tree.inputs[0].table
-    trace = Trace(table, {x.id: v for x, v in zip(tree.inputs, values, strict=True)})
+    state = Trace(table, {x.id: v for x, v in zip(tree.inputs, values, strict=True)})
     vertex: Vertex | None = tree.root
     while vertex is not None and vertex.guard is not None:
-        vertex = vertex.children.get(trace.concrete(vertex.guard.expr).item())
-    return vertex.leaf if vertex is not None else None
+        vertex = vertex.children.get(state.concrete(vertex.guard.expr).item())
+    return (vertex.leaf, state) if vertex is not None and vertex.leaf is not None else None
 
 
 def _line(origin: object) -> str:

@@ -11,6 +11,8 @@ from typing import Any, Literal, get_args
 
 Backend = Literal["auto", "numpy", "c"]
 BACKENDS: tuple[str, ...] = get_args(Backend)
+Policy = Literal["auto", "sync", "background", "never"]
+POLICIES: tuple[str, ...] = get_args(Policy)
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,16 @@ class Settings:
         How many paths through its branches a function may have; beyond, unknown ones are traced each time.
     max_operations
         How many operations all its paths together may have.
+    compile
+        Who waits for C code under ``backend="auto"``: the call that needs it (``"sync"``), nobody, as NumPy
+        answers until it is there (``"background"``), or nobody ever, as only code compiled earlier is used
+        (``"never"``). With ``"auto"`` calls wait for code that takes about a second or less.
     """
 
     backend: Backend = "auto"
     max_paths: int = 64
     max_operations: int = 100_000
+    compile: Policy = "auto"
 
 
 def check_backend(name: str) -> Backend:
@@ -45,6 +52,19 @@ def check_backend(name: str) -> Backend:
     return name  # type: ignore[return-value]  # checked above
 
 
+def check_policy(name: str) -> Policy:
+    """Accept the name of a way to compile.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    if name not in POLICIES:
+        raise ValueError(f"compile must be one of {', '.join(POLICIES)}, not {name!r}")
+    return name  # type: ignore[return-value]  # checked above
+
+
 _overrides: ContextVar[Settings | None] = ContextVar("symgrad settings", default=None)
 
 
@@ -53,7 +73,10 @@ def current() -> Settings:
     chosen = _overrides.get()
     if chosen is not None:
         return chosen
-    return Settings(backend=check_backend(os.environ.get("SYMGRAD_BACKEND", "auto")))
+    return Settings(
+        backend=check_backend(os.environ.get("SYMGRAD_BACKEND", "auto")),
+        compile=check_policy(os.environ.get("SYMGRAD_COMPILE", "auto")),
+    )
 
 
 @contextmanager
@@ -63,7 +86,8 @@ def config(**changes: Any) -> Iterator[Settings]:
     Parameters
     ----------
     **changes
-        ``backend="auto" | "numpy" | "c"``, ``max_paths`` and ``max_operations``.
+        ``backend="auto" | "numpy" | "c"``, ``compile="auto" | "sync" | "background" | "never"``, ``max_paths``
+        and ``max_operations``.
 
     Raises
     ------
@@ -85,6 +109,8 @@ def config(**changes: Any) -> Iterator[Settings]:
             raise TypeError(f"there is no setting {name!r}; the settings are {', '.join(sorted(known))}")
     if "backend" in changes:
         check_backend(changes["backend"])
+    if "compile" in changes:
+        check_policy(changes["compile"])
     made = replace(current(), **changes)
     token = _overrides.set(made)
     try:

@@ -61,13 +61,21 @@ class Upkeep:
         part = QUIET_PART if self._quiet > QUIET else 1.0
         return self._outdated and (prompt or self._spent >= part * self.seconds)
 
+    def begin(self) -> None:
+        """Code is made from now on."""
+        self._outdated = False
+
+    def made(self, seconds: float) -> None:
+        """Code was made, which took so long."""
+        self.times += 1
+        self.seconds = seconds
+        self._total += seconds
+        self._spent = 0.0
+
     @contextmanager
     def making(self) -> Iterator[None]:
         """Code is made inside."""
         start = time.perf_counter()
-        self._outdated = False
+        self.begin()
         yield
-        self.times += 1
-        self.seconds = time.perf_counter() - start
-        self._total += self.seconds
-        self._spent = 0.0
+        self.made(time.perf_counter() - start)

@@ -57,7 +57,7 @@ def test_one_build_for_each_path(backend, has_compiler):
     for x in ([1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.0, 1.0], [2.0, 3.0, 4.0]):
         g(np.array(x))
     (entry,) = g._entries.values()
-    assert entry.c_upkeep.times == (4 if backend == "c" and has_compiler else 0)
+    assert entry.kernels.upkeep.times == (4 if backend == "c" and has_compiler else 0)
 
 
 def doubling(x):

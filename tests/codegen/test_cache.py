@@ -107,8 +107,8 @@ def test_an_entry_has_source_and_record_and_is_private(cache: KernelCache) -> No
     path = cache.get_or_build([SOURCE, "int other;\n"], "vector", ["-DX=1"])
     assert path.with_suffix(".c").read_text() == SOURCE + "\nint other;\n"
     record = json.loads(path.with_suffix(".json").read_text())
-    assert record["tier"] == "vector"
-    assert record["flags"][-1] == "-DX=1"
+    assert record["tiers"] == ["vector"]
+    assert [flags[-1] for flags in record["flags"]] == ["-DX=1"]
     assert record["format"] == cache_module.FORMAT_VERSION
     for folder in (cache.root, path.parent, path.parent.parent, cache.root / "tmp", cache.root / "locks"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
