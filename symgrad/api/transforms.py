@@ -14,7 +14,7 @@ from ..core.pytree import map_leaves
 from ..ops.control import stop_gradient as stop_gradient_op
 from ..runtime import functional
 from ..runtime.compiled import Compiled, parameter_names
-from ..runtime.settings import Backend
+from ..runtime.settings import Backend, Policy
 from ..runtime.titles import derivative_titles
 from ..tracing.trace import active_table
 from ..tracing.tracer import Tracer, record
@@ -34,14 +34,17 @@ def _unwrapped(f: Any) -> Function:
 
 @overload
 def compile(
-    f: Function, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = ()
+    f: Function, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = (),
+    compile: Policy | None = None,
 ) -> Compiled: ...
 @overload
 def compile(
-    f: None = None, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = ()
+    f: None = None, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = (),
+    compile: Policy | None = None,
 ) -> Callable[[Function], Compiled]: ...
 def compile(
-    f: Function | None = None, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = ()
+    f: Function | None = None, *, backend: Backend | None = None, static_argnums: int | Sequence[int] = (),
+    compile: Policy | None = None,
 ) -> Any:
     """Compile a function over NumPy arrays and numbers.
 
@@ -57,6 +60,11 @@ def compile(
     static_argnums
         Positions of arguments that are not traced: options, strings, sizes. They must be hashable; another
         value is another trace.
+    compile
+        Who waits for the C compiler under ``backend="auto"``: the call that needs the code (``"sync"``), or
+        nobody, as NumPy answers until it is there (``"background"``); with ``"never"`` only code compiled
+        earlier is used. ``"auto"`` waits for code that takes about half a second or less. The default is the
+        setting in force.
 
     Returns
     -------
@@ -68,7 +76,7 @@ def compile(
     TypeError
         If ``f`` is not callable.
     ValueError
-        If there is no such backend.
+        If there is no such backend, or no such way to wait.
 
     Examples
     --------
@@ -77,12 +85,14 @@ def compile(
     >>> f(np.array([1.0, 2.0]))
     np.float64(5.0)
     """
-    if f is None:
-        return functools.partial(compile, backend=backend, static_argnums=static_argnums)
-    _check_callable(f, "compile")
-    if isinstance(f, Compiled):
-        return Compiled(f._function, f.__wrapped__, backend, static_argnums or f._static, f._titles)
-    return Compiled(f, None, backend, static_argnums)
+
+    def compiled(f: Function) -> Compiled:
+        _check_callable(f, "compile")
+        if isinstance(f, Compiled):
+            return Compiled(f._function, f.__wrapped__, backend, static_argnums or f._static, f._titles, compile)
+        return Compiled(f, None, backend, static_argnums, policy=compile)
+
+    return compiled if f is None else compiled(f)
 
 
 def value_and_grad(

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..transforms.simplify import simplify
 from .entry import Entry
 from .report import PathTable, path_table, taken
 from .results import returned
-from .settings import Backend, check_backend, current
+from .settings import Backend, Policy, check_backend, check_policy, current
 from .specs import InputSpec
 from .titles import Titles, numbered, plain_name
 
@@ -95,6 +96,7 @@ class Compiled:
         "_function",
         "_last",
         "_lock",
+        "_policy",
         "_static",
         "_titles",
     )
@@ -108,6 +110,7 @@ class Compiled:
         backend: Backend | None = None,
         static_argnums: int | Sequence[int] = (),
         titles: Titles | None = None,
+        policy: Policy | None = None,
     ) -> None:
         user = wrapped if wrapped is not None else function
         self.__wrapped__ = user
@@ -118,6 +121,7 @@ class Compiled:
         self._function = function
         self._titles = titles
         self._backend = check_backend(backend) if backend is not None else None
+        self._policy = check_policy(policy) if policy is not None else None
         self._static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         self._entries: dict[Any, Entry] = {}
         self._front: Any = None
@@ -238,7 +242,8 @@ class Compiled:
             positional, named = unflatten(structure, tracers)
             return bound(self._function)(*[static.get(k, a) for k, a in enumerate(positional)], **named)
 
-        return Entry(flat, avals, zero_dims, self._names(args, kwargs), self.__name__, current())
+        settings = current() if self._policy is None else replace(current(), compile=self._policy)
+        return Entry(flat, avals, zero_dims, self._names(args, kwargs), self.__name__, settings)
 
     def _install(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let the kernel be called without Python where the arguments are plain containers."""
@@ -266,6 +271,32 @@ class Compiled:
         if k in {s % count for s in self._static}:
             return InputSpec("static", value=argument)
         return _nested_spec(argument, leaves)
+
+    def warmup(self, *args: Any, **kwargs: Any) -> None:
+        """Trace and compile now, so that no call has to.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Example arguments, or :class:`Spec` in the place of arrays. Nothing is computed on them, except
+            decisions that depend on data: of those, the path that the examples take is made known.
+
+        Examples
+        --------
+        >>> import numpy as np, symgrad as sg
+        >>> f = sg.value_and_grad(lambda x: np.sum(x**2))
+        >>> f.warmup(sg.Spec((3,)))
+        >>> f(np.ones(3)), f.cache_info().traces
+        ((np.float64(3.0), array([2., 2., 2.])), 1)
+        """
+        entry, leaves = self._entry(args, kwargs)
+        self._last = entry
+        with entry.exclusive():
+            entry.learn(None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves)
+            if self._wants_c() is False or entry.build() is None:
+                entry.load_numpy()
+            elif entry.installed is not entry.kernel:
+                self._install(entry, args, kwargs)
 
     # ---------------------------------------------------------------- looking
 
@@ -452,7 +483,7 @@ def _nested_spec(argument: Any, leaves: Iterator[InputSpec]) -> InputSpec:
         if list(keys) != sorted(keys):
             raise TypeError("leaves of a dict come in the order of its sorted keys")
         return InputSpec("dict", value=keys, items=tuple([_nested_spec(argument[k], leaves) for k in keys]))
-    if isinstance(argument, (np.ndarray, np.generic, float, int)):
+    if isinstance(argument, (np.ndarray, np.generic, float, int, Spec)):
         return next(leaves)
     raise TypeError(f"{kind.__name__} is no plain container")
 

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 else:
     # Loaded when the first function needs it.
     numpy_source = lazy_import("symgrad.codegen.numpy_source")
+
+
+NUMPY_SECONDS: Final = 3e-5
+"""About how long it takes to generate and load NumPy code for a node."""
 
 
 class Entry:
@@ -168,7 +172,15 @@ class Entry:
             self.traces += 1
             # What is not kept goes into a table of its own, which is freed with it.
             inputs = self._make_inputs(InternTable()) if self.full else self.inputs
-            traced = trace_path(self.function, inputs, self.name, values, self._live.arrays, self.zero_dims)
+            try:
+                traced = trace_path(
+                    self.function, inputs, self.name, values, self._live.arrays, self.zero_dims
+                )
+            except Exception as error:
+                self.reason = f"a path ended in {type(error).__name__}; such paths are traced again each time"
+                raise
+            if self.full:
+                self.reason = "a path was not known and, as a RetraceWarning has told, no more are kept"
             self.seconds["trace"] = time.perf_counter() - start
             return traced, None if self.full else self._enter(traced)
 
@@ -297,8 +309,10 @@ class Entry:
             answer = built.kernel(*[contiguous(leaf) for leaf in leaves])
             if answer is not None:
                 return built.results.finish(answer, leaves)
+        traces = self.traces
         result = self.run_numpy(leaves)
-        self.kernels.upkeep.spent(time.perf_counter() - start)
+        if self.traces == traces:
+            self.kernels.upkeep.spent(time.perf_counter() - start)
         if use_c:
             self.build(waits)
         return result
@@ -308,29 +322,52 @@ class Entry:
         if not self.tree.leaves:
             self.grow(None if leaves is None else _numpy_values(leaves))
 
+    def learn(self, leaves: Sequence[Any] | None) -> None:
+        """Make the path known that these data take."""
+        self.ensure(leaves)
+        if leaves is not None and self.tree.branches:
+            values = _numpy_values(leaves)
+            if taken(self.tree, values) is None:
+                self.grow(values)
+
     def run_numpy(self, leaves: Sequence[Any]) -> Any:
         """Answer from the NumPy backend; a path that its code lacks is traced."""
         start = time.perf_counter()
         values = _numpy_values(leaves)
-        number, results = self._run(values) if self.tree.branches else (0, self._run(values))
+        number, results = self._run(values)
         if number < 0:
+            traces = self.traces
             answer = self._answered(values, leaves)
-            self._numpy_upkeep.spent(time.perf_counter() - start)
+            if self.traces == traces:
+                self._numpy_upkeep.spent(time.perf_counter() - start)
             return answer
         leaf = self.tree.leaves[number]
         finish = [finished(r, x.aval) for r, x in zip(results, leaf.outputs, strict=True)]
         self._count(leaf)
         return unflatten(leaf.structure, written(leaf.writes, finish, leaves))
 
-    def _run(self, values: Sequence[Any]) -> Any:
-        loaded = self._numpy
-        if loaded is None or self._numpy_upkeep.due:
-            with self._lock, paused_collector(), self._numpy_upkeep.making():
-                arrays = [c.params[0][1].array for c in self._captures]
-                loaded = self._numpy = numpy_source.load(self.numpy_code()), arrays
-        function, arrays = loaded
+    def _run(self, values: Sequence[Any]) -> tuple[int, Sequence[Any]]:
+        """The number of the path and its results; a negative number where the generated code has no answer."""
+        if self._is_numpy_due():
+            self.load_numpy()
+        if self._numpy is None:
+            return -1, ()
+        function, arrays = self._numpy
         with np.errstate(all="ignore"):
-            return function(*values, *arrays)
+            results = function(*values, *arrays)
+        return results if self.tree.branches else (0, results)
+
+    def load_numpy(self) -> None:
+        """Make the NumPy code for all known paths."""
+        with self._lock, paused_collector(), self._numpy_upkeep.making():
+            arrays = [c.params[0][1].array for c in self._captures]
+            self._numpy = numpy_source.load(self.numpy_code()), arrays
+
+    def _is_numpy_due(self) -> bool:
+        if self.tree.branches:
+            # Evaluating a path node by node is slow, but not as slow as writing code for all of them.
+            return self._numpy_upkeep.pays(NUMPY_SECONDS * self.operations)
+        return self._numpy is None or self._numpy_upkeep.due
 
     def _answered(self, values: Sequence[Any], leaves: Sequence[Any]) -> Any:
         """The results of a path that the code lacks; one that is not known is traced."""

@@ -43,8 +43,8 @@ else:
 LOOKED_UP: Final = 2000
 """Programs of more nodes are not looked up on disk before the first call: naming them takes too long."""
 
-LARGE: Final = 5_000
-"""Programs of more nodes take more than about a second to make: they are made in the background, and what is
+LARGE: Final = 2_000
+"""Programs of more nodes take more than about half a second to make: they are made in the background, and what is
 known of their code is used again."""
 
 GIL_WORK: Final = 20_000

@@ -30,7 +30,7 @@ class Settings:
     compile
         Who waits for C code under ``backend="auto"``: the call that needs it (``"sync"``), nobody, as NumPy
         answers until it is there (``"background"``), or nobody ever, as only code compiled earlier is used
-        (``"never"``). With ``"auto"`` calls wait for code that takes about a second or less.
+        (``"never"``). With ``"auto"`` calls wait for code that takes about half a second or less.
     """
 
     backend: Backend = "auto"

@@ -24,9 +24,8 @@ class Upkeep:
     """Keeps the making of code within a constant factor of the time it saves.
 
     Code that lacks the newest paths still answers for those it has. It is made anew at once a few times, and
-    later when the calls that it could not answer have taken as long as making it did the last time, or a part
-    of that without a new path. A function that takes another path at each call then spends about half of its
-    time on making code, not all of it.
+    later when the calls on known paths that it could not answer have taken as long as making it did the last
+    time, or a part of that without a new path.
 
     Attributes
     ----------
@@ -50,9 +49,13 @@ class Upkeep:
         self._quiet = 0
 
     def spent(self, seconds: float) -> None:
-        """A call took so long because the code could not answer it."""
+        """A call on a known path took so long because the code could not answer it."""
         self._spent += seconds
         self._quiet += 1
+
+    def pays(self, estimate: float) -> bool:
+        """Whether calls have taken as long as making code will, estimated before it was made for the first time."""
+        return self._outdated and self._spent >= (self.seconds or estimate)
 
     @property
     def due(self) -> bool:
