@@ -155,6 +155,42 @@ APPLY: dict[str, Any] = {
 }  # fmt: skip
 """What becomes of them in traced functions, by NumPy's names."""
 
+# ------------------------------------------------------------------------------------------ grids
+
+
+def _meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
+    """``np.meshgrid``: coordinates of all points of a grid."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    axes = list(range(len(xi)))
+    if indexing == "xy":
+        axes[:2] = axes[:2][::-1]
+    lines = [np.reshape(asarray(x), _along(axis, len(xi))) for x, axis in zip(xi, axes, strict=True)]
+    shape = np.broadcast_shapes(*[np.shape(line) for line in lines])
+    # Copies: a grid can be written to without changing the coordinates.
+    grids = [line if sparse else np.broadcast_to(line, shape) for line in lines]
+    return tuple([g.copy() if copy else g for g in grids])
+
+
+def _ix(*args: Any) -> Any:
+    """``np.ix_``: indices that choose rows and columns at once; masks are asked for their elements."""
+    made = []
+    for k, arg in enumerate(args):
+        index = asarray(arg)
+        if index.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if index.dtype == np.dtype(bool):
+            index = np.nonzero(index)[0]
+        made.append(np.reshape(index if index.size else index.astype(np.intp), _along(k, len(args))))
+    return tuple(made)
+
+
+def _along(axis: int, count: int) -> tuple[int, ...]:
+    return tuple([-1 if k == axis else 1 for k in range(count)])
+
+
+IN_PLACE.update({np.meshgrid: _meshgrid, np.ix_: _ix})
+
 # ------------------------------------------------------------------------------------------ comparing, sorting out
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.expr import CONST, Expr
+from ..core.expr import CONST, Expr, InternTable
 from ..ops.evaluate import evaluate
 from ..ops.shaping import broadcast_to
 
@@ -32,3 +33,64 @@ def _value(expr: Expr) -> Any:
         return expr.value[()]  # type: ignore[index]  # a constant has a value
     operands = [_value(a) for a in expr.args]
     return evaluate(expr.op, operands, [a.aval for a in expr.args], dict(expr.params))
+
+
+def on_constants(function: Callable[..., Any], refusal: Callable[[], Exception]) -> Callable[..., Any]:
+    """A NumPy function that has no rule, on expressions whose values are known while tracing.
+
+    Parameters
+    ----------
+    function
+        Is called with these values, which it cannot write to.
+    refusal
+        Makes the error for other expressions, and where the result is a view or no numbers.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given: list[Expr] = []
+        plain, options = _values(args, given), _values(kwargs, given)
+        if plain is None or options is None or not given:
+            raise refusal()
+        made = function(*plain, **options)
+        numbers = _as_constants(made, given[0].table, [_value(e) for e in given if e.aval.shape])
+        if numbers is None:
+            raise refusal()
+        return numbers
+
+    return call
+
+
+def _values(value: Any, given: list[Expr]) -> Any:
+    """A nested value with expressions replaced by what they are; None if one is not known."""
+    if isinstance(value, Expr):
+        if value.id not in value.table.known:
+            return None
+        given.append(value)
+        array = np.asarray(_value(value), value.dtype).view()
+        array.flags.writeable = False
+        if value.aval.weak:
+            return array.item()
+        return array if array.shape else array[()]
+    if type(value) is dict:
+        made = {k: _values(v, given) for k, v in value.items()}
+        return None if any(made[k] is None and value[k] is not None for k in made) else made
+    if type(value) in (tuple, list):
+        parts = [_values(v, given) for v in value]
+        unknown = any(p is None and v is not None for p, v in zip(parts, value, strict=True))
+        return None if unknown else type(value)(parts)
+    return value
+
+
+def _as_constants(made: Any, table: InternTable, arguments: list[Any]) -> Any:
+    """Arrays as constants; None if one is a view of an argument, or holds no numbers."""
+    if isinstance(made, (np.ndarray, np.generic)):
+        array = np.asarray(made)
+        if array.dtype.kind not in "fiub" or any(np.may_share_memory(array, a) for a in arguments):
+            return None
+        return table.constant(array, array.dtype) if array.size <= FOLD_LIMIT else table.capture(array)
+    if isinstance(made, (tuple, list)):
+        parts = [_as_constants(m, table, arguments) for m in made]
+        if any(p is None for p in parts):
+            return None
+        return type(made)(*parts) if hasattr(made, "_fields") else type(made)(parts)
+    return made

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,22 @@ from ..errors import TraceError, UnsupportedOperationError
 from ..ops.define import ACCUMULATIONS, FUNCTIONS, REDUCTIONS, UFUNCS, as_exprs, cast, strengthen
 from ..ops.shaping import reshape
 from .dtypes import real_dtype, seen_dtype
+from .folding import on_constants
 
 difflib: Any = lazy_import("difflib")
 
 def ufunc_method(ufunc: np.ufunc, method: str, kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """What a ufunc, or one of its methods, becomes.
+    """What a ufunc, or one of its methods, becomes; without a rule a ufunc takes only what is known.
 
     Raises
     ------
     UnsupportedOperationError
-        If the ufunc or the method is not known.
+        If the method is not known.
     """
     name = ufunc.__name__
     if method == "__call__":
         if name not in UFUNCS:
-            raise unknown(f"np.{name}" if hasattr(np, name) else name, [*UFUNCS])
+            return on_constants(ufunc, partial(unknown, f"np.{name}" if hasattr(np, name) else name, UFUNCS))
         return _plain(UFUNCS[name], kwargs)
     if method == "outer" and name in UFUNCS:
         return _outer(UFUNCS[name])
@@ -111,27 +112,22 @@ def _parameters(func: Any) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def function_for(func: Any) -> Callable[..., Any]:
-    """What a NumPy function becomes.
-
-    Raises
-    ------
-    UnsupportedOperationError
-        If the function is not known.
-    """
+    """What a NumPy function becomes; without a rule it takes only what is known while tracing."""
     function = FUNCTIONS.get(func)
     if function is None:
         module = getattr(func, "__module__", "numpy").replace("numpy", "np")
-        raise unknown(f"{module}.{func.__name__}", [f.__name__ for f in FUNCTIONS if hasattr(f, "__name__")])
+        names = [f.__name__ for f in FUNCTIONS if hasattr(f, "__name__")]
+        return on_constants(func, partial(unknown, f"{module}.{func.__name__}", names))
     return function
 
 
-def unknown(name: str, known: list[str]) -> UnsupportedOperationError:
-    """The error for a function that symgrad does not know, with the nearest names."""
-    near = difflib.get_close_matches(name.rpartition(".")[2], known, n=3)
+def unknown(name: str, known: Iterable[str]) -> UnsupportedOperationError:
+    """The error for a function that symgrad does not know, with names that may be the same one misspelt."""
+    near = difflib.get_close_matches(name.rpartition(".")[2], list(known), n=3, cutoff=0.8)
     hint = f"Known names that are close: {', '.join(near)}. " if near else ""
     return UnsupportedOperationError(
         f"{name} cannot be traced: symgrad has no rule for it.\n"
-        f"  {hint}Write it with NumPy functions that are known."
+        f"  {hint}Write it with NumPy functions that are known; on constants any function may be called."
     )
 
 
