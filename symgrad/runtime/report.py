@@ -57,12 +57,24 @@ class PathTable:
     def __str__(self) -> str:
         lines = ["path   hits   ops  decisions"]
         for row in self.rows:
-            first, *rest = _decided(row) or ["none"]
+            first, *rest = _shortened(_decided(row)) or ["none"]
             lines.append(f"{row.number:4}  {row.hits:5}  {row.operations:4}  {first}")
             lines.extend(f"{'':19}{text}" for text in rest)
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+PRINTED = 12
+"""Decisions of a path that are printed."""
+
+
+def _shortened(decisions: list[str]) -> list[str]:
+    left_out = len(decisions) - PRINTED
+    if left_out < 2:
+        return decisions
+    half = PRINTED // 2
+    return [*decisions[:half], f"… {left_out} more, see .decisions of the row", *decisions[-half:]]
 
 
 def _decided(row: PathRow) -> list[str]:

@@ -205,6 +205,45 @@ def test_outcomes_that_were_known(backend):
     assert "a decision had a new outcome: 0 (known: 1, 2)" in gradient.explain()
 
 
+def test_why_paths_are_traced_that_are_not_kept(backend):
+    def checked(x):
+        if x > 2.0:
+            raise ValueError("too large")
+        return x**2 if x > 0.0 else -x
+
+    gradient = sg.grad(checked)
+    gradient(1.0)
+    with pytest.raises(ValueError, match="too large"):
+        gradient(3.0)
+    assert gradient.explain() == (
+        "traced 2 times: a path ended in ValueError; such paths are traced again each time"
+    )
+    with sg.config(max_paths=1):
+        bounded = sg.grad(checked)
+        assert bounded(1.0) == 2.0
+        with pytest.warns(sg.RetraceWarning):
+            assert bounded(-1.0) == -1.0
+        assert bounded(-2.0) == -1.0
+    assert bounded.explain() == (
+        "traced 3 times: a path was not known and, as a RetraceWarning has told, no more are kept"
+    )
+
+
+def test_long_paths_are_printed_shortened():
+    def zigzag(x):
+        for k in range(1, 41):
+            x = x - 2.0 * k if x > 0.0 else x + 2.0 * k + 1.0
+        return x
+
+    compiled = sg.compile(zigzag, backend="numpy")
+    compiled(0.5)
+    (row,) = compiled.paths()
+    assert len(row.decisions) == 40
+    lines = str(compiled.paths()).splitlines()
+    assert len(lines) == 1 + 13
+    assert lines[7].strip() == "… 28 more, see .decisions of the row"
+
+
 # ---- counts -----------------------------------------------------------------------------------------------
 
 
