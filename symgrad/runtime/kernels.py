@@ -297,13 +297,17 @@ class Kernels:
             made = self._tried(future.result)
         finally:
             self._making = None
-        self.upkeep.made(time.perf_counter() - start)
+        if made is not None:
+            self.upkeep.made(time.perf_counter() - start)
         if tree is self._tree:
             self._take(made)
 
     def _make(self, compiles: bool) -> None:
-        with self.upkeep.making():
-            self._take(self._tried(lambda: self.plan().built(self.code(), compiles)))
+        def make() -> Built | None:
+            with self.upkeep.making():
+                return self.plan().built(self.code(), compiles)
+
+        self._take(self._tried(make))
 
     def _take(self, made: Built | None) -> None:
         if made is not None:
