@@ -19,15 +19,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from symgrad.codegen import cache_folder
-from symgrad.codegen.process import NoRoomError
 from symgrad.codegen.toolchain import Objects, Tier, Toolchain, compile_shared, cpu_identity, require_toolchain
 from symgrad.core.lazy import lazy_import
 from symgrad.errors import CompilerError
 
-filelock = lazy_import("filelock")
+if TYPE_CHECKING:
+    import filelock
+
+    from symgrad.codegen import process
+else:
+    filelock = lazy_import("filelock")
+    process = lazy_import("symgrad.codegen.process")
 
 #: Changes whenever the layout of entries or the kernel ABI does.
 FORMAT_VERSION: Final = 1
@@ -204,7 +209,7 @@ class KernelCache:
         root = self.root
         try:
             return self._in_folder(root, key, recipe, timeout, objects)
-        except (OSError, NoRoomError) as error:
+        except (OSError, process.NoRoomError) as error:
             if isinstance(error, OSError) and not cache_folder.out_of_room(error):
                 raise CompilerError(f"cannot keep compiled code in {root}: {error}") from error
             if root == cache_folder.private_folder():
@@ -269,19 +274,21 @@ class KernelCache:
             return None  # evicted this very moment
         return path
 
-    def note(self, name: str) -> None:
-        """Remember that code for something of that name (a hex digest) was built."""
+    def note(self, name: str, record: dict[str, Any]) -> None:
+        """Remember something about code, under a hex digest; what is noted there already stays if it is the same."""
+        if self.noted(name) == record:
+            return
         try:
             folder = cache_folder.own_subfolder(cache_folder.own_subfolder(self.root, "noted"), name[:2])
-            cache_folder.write_atomically(folder / name, b"")
+            cache_folder.write_atomically(folder / name, json.dumps(record).encode())
         except OSError as error:
             # A note only saves time; a disk without room for it is told about where code is kept.
             if not cache_folder.out_of_room(error):
                 raise CompilerError(f"cannot write to {self.root}: {error}") from error
 
-    def noted(self, name: str) -> bool:
-        """Return whether :meth:`note` was called with that name, in this process or another."""
-        return (self.root / "noted" / name[:2] / name).exists()
+    def noted(self, name: str) -> dict[str, Any] | None:
+        """Return what :meth:`note` was given for that name, in this process or another; None if nothing."""
+        return cache_folder.read_json(self.root / "noted" / name[:2] / name)
 
     def stats(self) -> CacheStats:
         """Return exact counts of what this object did in this process."""

@@ -19,12 +19,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from symgrad.codegen import cache_folder
-from symgrad.codegen.process import Job, NoRoomError, run_jobs, run_one
-from symgrad.codegen.shared_object import why_not_loadable
+from symgrad.core.lazy import lazy_import
 from symgrad.errors import CompilerError
+
+if TYPE_CHECKING:
+    from symgrad.codegen import process, shared_object
+else:
+    # Loaded when there is something to compile.
+    process = lazy_import("symgrad.codegen.process")
+    shared_object = lazy_import("symgrad.codegen.shared_object")
 
 Tier = Literal["vector", "scalar", "huge", "portable"]
 Kind = Literal["gcc", "clang", "other"]
@@ -133,13 +139,36 @@ def find_toolchain() -> Toolchain | None:
     command = _command()
     if command is None:
         return None
-    path = Path(command[0]).resolve()
-    status = path.stat()
-    key = (*command, str(path), status.st_mtime_ns, status.st_size)
+    path, status = _program(command)
+    key = _program_key(command, path, status)
     with _lock:
         if key not in _found:
             _found[key] = _identify(command, path, status)
         return _found[key]
+
+
+def compiler_stamp() -> bytes:
+    """What decides which code a compiler makes, found without running it: its file, flags and the CPU.
+
+    Raises
+    ------
+    CompilerError
+        If there is no compiler.
+    """
+    command = _command()
+    if command is None:
+        raise CompilerError(f"no C compiler: {why_no_toolchain()}.\n  {_ADVICE}")
+    key = _program_key(command, *_program(command))
+    return repr((key, _own_flags(), cpu_identity())).encode()
+
+
+def _program(command: tuple[str, ...]) -> tuple[Path, os.stat_result]:
+    path = Path(command[0]).resolve()
+    return path, path.stat()
+
+
+def _program_key(command: tuple[str, ...], path: Path, status: os.stat_result) -> tuple[object, ...]:
+    return (*command, str(path), status.st_mtime_ns, status.st_size)
 
 
 def require_toolchain() -> Toolchain:
@@ -215,14 +244,15 @@ def _split(words: str) -> list[str]:
 
 
 def _identify(command: tuple[str, ...], path: Path, status: os.stat_result) -> Toolchain:
-    version = run_one(Job((*command, "--version"), Path("/")), timeout=10.0)
+    version = process.run_one(process.Job((*command, "--version"), Path("/")), timeout=10.0)
     text = version.output if version.code == 0 else ""
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if not first:
         # A compiler without --version is told from others by its file.
         first = f"unversioned {status.st_mtime_ns} {status.st_size}"
     kind = _kind(text)
-    machine = run_one(Job((*command, "-dumpmachine"), Path("/")), timeout=10.0) if kind != "other" else None
+    ask = process.Job((*command, "-dumpmachine"), Path("/"))
+    machine = process.run_one(ask, timeout=10.0) if kind != "other" else None
     target = machine.output.strip() if machine is not None and machine.code == 0 else platform.machine()
     return Toolchain(command, str(path), kind, first, target)
 
@@ -258,7 +288,7 @@ def _remembered_flags(toolchain: Toolchain, key: tuple[str, str]) -> frozenset[s
     folder = cache_folder.usable_folder()
     try:
         return _flags_on_record(toolchain, key, folder)
-    except (OSError, NoRoomError) as error:
+    except (OSError, process.NoRoomError) as error:
         if isinstance(error, OSError) and not cache_folder.out_of_room(error):
             raise
         cache_folder.distrust(folder, cache_folder.cannot_be_written(error))
@@ -283,23 +313,23 @@ def _probe(toolchain: Toolchain, flags: tuple[str, ...], folder: Path) -> frozen
         source = Path(name) / "probe.c"
         source.write_text(_PROBE)
 
-        def job(*chosen: str) -> Job:
+        def job(*chosen: str) -> process.Job:
             # An unknown flag is an error for gcc, only a warning for some clangs.
             strict = ("-Werror",) if chosen else ()
             flags = (*_ALWAYS, *strict, *chosen)
-            return Job((*toolchain.command, *flags, "-c", source.name, "-o", "probe.o"), Path(name))
+            return process.Job((*toolchain.command, *flags, "-c", source.name, "-o", "probe.o"), Path(name))
 
         limit = min(_timeout(None), _PROBE_TIMEOUT)
-        first = run_one(job(*flags), timeout=limit)
+        first = process.run_one(job(*flags), timeout=limit)
         if first.code == 0:
             return frozenset(flags)
-        bare = first if first.timed_out else run_one(job(), timeout=limit)
+        bare = first if first.timed_out else process.run_one(job(), timeout=limit)
         if bare.code != 0:
             error = bare.error("the C compiler cannot compile an empty function", _ADVICE)
             if bare.timed_out:
                 _hanging[toolchain.identity, cpu_identity()] = str(error)
             raise error
-        return frozenset(flag for flag in flags if run_one(job(flag), timeout=limit).code == 0)
+        return frozenset(flag for flag in flags if process.run_one(job(flag), timeout=limit).code == 0)
 
 
 def _timeout(asked: float | None) -> float:
@@ -408,9 +438,9 @@ def compile_shared(
         link_flags = tuple(flag for flag in flags[0] if flag not in _NEVER_LINKED)
         if len(names) > 1 or link_flags != flags[0] or objects is not None:
             names = _objects(toolchain, work, list(zip(names, units, flags, strict=True)), limit, objects)
-        last = Job((*toolchain.command, *link_flags, "-shared", *names, "-o", made.name, *libs), work)
-        run_jobs([last], limit, _ADVICE)
-        reason = why_not_loadable(made)
+        last = process.Job((*toolchain.command, *link_flags, "-shared", *names, "-o", made.name, *libs), work)
+        process.run_jobs([last], limit, _ADVICE)
+        reason = shared_object.why_not_loadable(made)
         if reason is not None:
             raise CompilerError(
                 f"the C compiler reported success, but {reason}.\n"
@@ -434,9 +464,9 @@ def _objects(
         if code is not None:
             (work / name).write_bytes(code)
             continue
-        jobs.append(Job((*toolchain.command, *flags, "-c", file, "-o", name), work))
+        jobs.append(process.Job((*toolchain.command, *flags, "-c", file, "-o", name), work))
         made.append((key, name))
-    run_jobs(jobs, limit, _ADVICE)
+    process.run_jobs(jobs, limit, _ADVICE)
     if known is not None:
         known.update((key, (work / name).read_bytes()) for key, name in made)
     return names

@@ -224,14 +224,20 @@ def digests(graph: Graph) -> dict[int, bytes]:
     It depends on operations, parameters, types and the position of inputs and captures, never on creation
     history, and is the same for both orders of a commutative operation.
     """
+    return _digests(graph, {c.id: k for k, c in enumerate(ranked_captures(graph))})
+
+
+def ranked_captures(graph: Graph) -> list[Expr]:
+    """Captured arrays in an order that does not depend on creation history.
+
+    They have no position of their own: they are told apart by how they are used.
+    """
     captures = graph.captures
     if len(captures) < 2:
-        return _digests(graph, {c.id: 0 for c in captures})
-    # Captured arrays have no position of their own: they are told apart by how they are used.
+        return captures
     anonymous = _digests(graph, {c.id: 0 for c in captures})
     uses = _contexts(graph, anonymous)
-    ranked = sorted(captures, key=lambda c: (anonymous[c.id], uses[c.id]))
-    return _digests(graph, {c.id: k for k, c in enumerate(ranked)})
+    return sorted(captures, key=lambda c: (anonymous[c.id], uses[c.id]))
 
 
 def _contexts(graph: Graph, fingerprint: dict[int, bytes]) -> dict[int, bytes]:

@@ -265,7 +265,20 @@ class Compiled:
                 self._front.remove(entry.front)
             self._front.install(dispatcher)
             entry.front, entry.installed = dispatcher, entry.kernel
-            self.__call__ = self._front
+            self.__call__ = self._provisional_call if native.pending() else self._front
+
+    def _provisional_call(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a call while the compiled call path is built, and go over to it when it is ready."""
+        front = self._front
+        if native.pending() and front is not None:
+            return front(*args, **kwargs)
+        with self._lock:
+            if self.__call__ == self._provisional_call:
+                self._front = None
+                for entry in self._entries.values():
+                    entry.front = entry.installed = None
+                self.__call__ = self._slow_call
+        return self._slow_call(*args, **kwargs)
 
     def _input_spec(self, k: int, argument: Any, count: int, leaves: Iterator[InputSpec]) -> InputSpec:
         if k in {s % count for s in self._static}:
@@ -293,6 +306,9 @@ class Compiled:
         self._last = entry
         with entry.exclusive():
             entry.learn(None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves)
+            if self._wants_c() is not False:
+                native.begin()
+                native.native_module()
             if self._wants_c() is False or entry.build() is None:
                 entry.load_numpy()
             elif entry.installed is not entry.kernel:

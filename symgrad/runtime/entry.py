@@ -417,7 +417,7 @@ class Entry:
         """A callable for the kernel; ``inputs`` may be nested."""
         built = self.kernels.built
         assert built is not None
-        made = built.dispatcher(inputs, structure, slow, self.name)
+        made = built.dispatcher(inputs, structure, slow)
         if not built.branches:
             self._unbranched.append(made)
         return made

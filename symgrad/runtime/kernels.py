@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..core.collector import paused_collector
-from ..core.graph import canonical, digests
+from ..core.graph import canonical
 from ..core.lazy import lazy_import
 from ..core.paths import PathTree
 from ..errors import CompilerError, PerformanceWarning, UnsupportedOperationError
@@ -22,15 +22,12 @@ from .specs import DispatcherLike, InputSpec, Watch
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
-    import hashlib
-
     from .. import lowering
     from ..codegen import c_growing, c_source, c_tree, cache, cache_folder
-    from . import background, native
+    from . import background, native, recall
     from .entry import Entry
 else:
     # Code generators and the compiler are loaded when the first function needs them.
-    hashlib = lazy_import("hashlib")
     c_growing = lazy_import("symgrad.codegen.c_growing")
     c_source = lazy_import("symgrad.codegen.c_source")
     c_tree = lazy_import("symgrad.codegen.c_tree")
@@ -39,6 +36,7 @@ else:
     lowering = lazy_import("symgrad.lowering")
     background = lazy_import("symgrad.runtime.background")
     native = lazy_import("symgrad.runtime.native")
+    recall = lazy_import("symgrad.runtime.recall")
 
 LOOKED_UP: Final = 2000
 """Programs of more nodes are not looked up on disk before the first call: naming them takes too long."""
@@ -73,8 +71,12 @@ class Built:
         Whether it decides between paths.
     seconds
         How long each stage took.
+    inputs, name
+        What its callable accepts, and is called.
     kernel
         It as a callable for the leaves of the arguments.
+    provisional
+        Whether that goes through Python until the compiled call path is built.
     """
 
     loaded: native.LoadedKernel
@@ -85,15 +87,24 @@ class Built:
     is_long: bool
     branches: bool
     seconds: dict[str, float]
-    kernel: Any = None
+    inputs: Sequence[InputSpec]
+    name: str
+
+    def __post_init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Make the callable."""
+        self.provisional = native.pending()
+        self.kernel: Any = self.dispatcher(self.inputs, "tuple", _no_answer)
 
     def dispatcher(
-        self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any], name: str
+        self, inputs: Sequence[InputSpec], structure: Any, slow: Callable[..., Any]
     ) -> DispatcherLike:
         """A callable for the kernel; ``inputs`` may be nested."""
         made: DispatcherLike = native.make_dispatcher(
             self.loaded, inputs, self.results.outputs, structure, slow, hidden=self.hidden,
-            watches=self.watches, release_gil=self.is_long, name=name,
+            watches=self.watches, release_gil=self.is_long, name=self.name,
         )  # fmt: skip
         return made
 
@@ -112,8 +123,8 @@ class Plan:
         What must hold of captured values and of the arguments.
     growing
         For a large tree, the code it had before.
-    keeps_notes
-        Whether to note on disk that there is code.
+    may_recall
+        Whether code that was compiled for the same by an earlier process is looked for.
     seconds
         How long each stage took.
     """
@@ -123,11 +134,13 @@ class Plan:
     watches: Sequence[Watch]
     inputs: Sequence[InputSpec]
     growing: c_growing.GrowingCode | None
-    keeps_notes: bool
+    may_recall: bool
     seconds: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.results = Results(self.tree)
+        self._name = ""
+        self._recalled: recall.Recalled | None = None
 
     def code(self) -> c_source.CSource:
         """The source."""
@@ -148,30 +161,45 @@ class Plan:
 
     def built(self, code: c_source.CSource | None = None, compiles: bool = True) -> Built | None:
         """The kernel; without compiling, None if its code is not there."""
-        code = self.code() if code is None else code
+        found = self.recalled() if code is None and self.may_recall else None
+        if found is None:
+            found = self._compiled(self.code() if code is None else code, compiles)
+            if found is None:
+                return None
+        # Kernels read captured arrays where they are; those of another layout are copied before each call.
+        taken = [contiguous(a) for a in found.hidden]
+        copies = [(a, t) for a, t in zip(found.hidden, taken, strict=True) if a is not t]
+        loaded = native.load_kernel(found.path, found.symbol, found.sizes)
+        return Built(
+            loaded, taken, copies, self.results, self.watches, found.work > GIL_WORK, self.tree.branches,
+            self.seconds, self.inputs, self.tree.name,
+        )
+
+    def recalled(self) -> recall.Recalled | None:
+        """What an earlier process compiled for the same."""
+        start = time.perf_counter()
+        if self._recalled is None:
+            self._name = recall.name_of(self.tree, self.results.numbered)
+            self._recalled = recall.recall(self._name, self.tree, self.hits)
+        self.seconds["recall"] = time.perf_counter() - start
+        return self._recalled
+
+    def _compiled(self, code: c_source.CSource, compiles: bool) -> recall.Recalled | None:
         start = time.perf_counter()
         kept = cache.default_cache()
         tiers = code.tiers or code.tier
-        if compiles:
-            path = kept.get_or_build(code.units, tiers, libs=code.libs, objects=code.objects)
-        else:
-            found = kept.lookup(kept.key(code.units, tiers, libs=code.libs))
-            if found is None:
+        key = kept.key(code.units, tiers, libs=code.libs)
+        if not compiles:
+            path = kept.lookup(key)
+            if path is None:
                 return None
-            path = found
+        else:
+            path = kept.get_or_build(code.units, tiers, libs=code.libs, objects=code.objects)
         self.seconds["compile"] = time.perf_counter() - start
-        if self.keeps_notes:
-            kept.note(fingerprint(self.tree))
-        # Kernels read captured arrays where they are; those of another layout are copied before each call.
-        taken = [contiguous(a) for a in code.hidden]
-        copies = [(a, t) for a, t in zip(code.hidden, taken, strict=True) if a is not t]
-        loaded = native.load_kernel(path, code.symbol, code.sizes)
-        made = Built(
-            loaded, taken, copies, self.results, self.watches, code.work > GIL_WORK, self.tree.branches,
-            self.seconds,
-        )
-        made.kernel = made.dispatcher(self.inputs, "tuple", _no_answer, self.tree.name)
-        return made
+        if self.may_recall:
+            self._name = self._name or recall.name_of(self.tree, self.results.numbered)
+            recall.remember(self._name, self.tree, code, key, self.hits)
+        return recall.Recalled(path, code.symbol, code.hidden, code.sizes, code.work)
 
 
 class Kernels:
@@ -233,9 +261,10 @@ class Kernels:
             tree = entry.tree
             if tree.branches and self.is_large and self._growing is None:
                 self._growing = c_growing.GrowingCode()
-            keeps = not tree.branches and entry.operations <= LOOKED_UP
+            may_recall = not tree.branches or not self.is_large
             self._plan = Plan(
-                tree.snapshot(), entry.hit_counts, entry.watches(), entry.input_specs(), self._growing, keeps
+                tree.snapshot(), entry.hit_counts, entry.watches(), entry.input_specs(), self._growing,
+                may_recall,
             )
         return self._plan
 
@@ -249,10 +278,12 @@ class Kernels:
 
     def was_built_before(self) -> bool:
         """Whether code for this was built by an earlier process; large programs are not looked up."""
-        tree = self._entry.tree
-        if tree.branches or self._entry.operations > LOOKED_UP:
+        if self._entry.operations > LOOKED_UP:
             return False
-        return cache.default_cache().noted(fingerprint(tree))
+        try:
+            return self.plan().recalled() is not None
+        except CompilerError:
+            return False  # The second call will say so.
 
     def is_at_hand(self) -> bool:
         """Whether the code is there without a compiler: that for arrays of other sizes often is the same."""
@@ -273,12 +304,17 @@ class Kernels:
         self._collect(wait)
         if self.failed is None and self._making is None and (self.built is None or self.upkeep.due):
             policy = "sync" if wait else self._entry.settings.compile
+            if policy != "never":
+                native.begin()
             if self.built is None and not self.upkeep.due:
                 return None  # compile="never", and nothing was there
             if policy == "background" or (policy == "auto" and self.is_large):
                 self._begin()
             else:
                 self._make(policy != "never")
+        if self.built is not None and self.built.provisional and not native.pending():
+            self.built.renew()
+            self._entry.take(self.built)
         return self.built
 
     def _begin(self) -> None:
@@ -305,7 +341,7 @@ class Kernels:
     def _make(self, compiles: bool) -> None:
         def make() -> Built | None:
             with self.upkeep.making():
-                return self.plan().built(self.code(), compiles)
+                return self.plan().built(self._code, compiles)
 
         self._take(self._tried(make))
 
@@ -327,13 +363,6 @@ class Kernels:
             self.failed = str(error)
             warnings.warn(PerformanceWarning(f"NumPy answers instead of C: {error}"), stacklevel=2)
         return None
-
-
-def fingerprint(tree: PathTree) -> str:
-    """A name for what is computed, the same in every process."""
-    graph = tree.graph
-    known = digests(graph)
-    return hashlib.sha256(b"".join([known[x.id] for x in graph.outputs])).hexdigest()
 
 
 def contiguous(leaf: Any) -> Any:

@@ -8,6 +8,7 @@ it does not expect goes to a Python callable, the slow path.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.machinery
 import importlib.util
 import os
@@ -16,16 +17,18 @@ import sysconfig
 import threading
 import types
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from symgrad.codegen import cache_folder
-from symgrad.codegen.cache import get_or_build
+from symgrad.codegen import cache, cache_folder
+from symgrad.codegen.toolchain import compiler_stamp
 from symgrad.errors import CompilerError
-from symgrad.runtime import dispatch_python
+from symgrad.runtime import background, dispatch_python
 from symgrad.runtime.specs import DispatcherLike, InputSpec, OutputSpec, Structure, Watch
 
 _SOURCES: Final = ("dispatch_watch.c", "dispatch.c", "dispatch_types.c")
@@ -89,39 +92,73 @@ def load_kernel(path: Path, symbol: str, sizes: np.ndarray[Any, Any] | None = No
 _lock = threading.RLock()
 _native: types.ModuleType | None = None
 _tried = False
+_building: Future[Path] | None = None
 
 
 def native_module() -> types.ModuleType | None:
     """Return the compiled call path, built at the first call; None, after one warning, where it cannot."""
-    global _native, _tried  # noqa: PLW0603 - built once for the process
+    global _native, _tried, _building  # noqa: PLW0603 - built once for the process
     with _lock:
         if not _tried:
-            _tried = True
             try:
-                _native = _build_native()
+                if _building is not None:
+                    _building.result()
+                _native = _load(_extension(_source()))
             except (CompilerError, ImportError) as error:
                 cache_folder.warn_once(
                     "native call path",
                     f"the compiled call path cannot be built, each call takes microseconds more: {error}",
                 )
+            finally:
+                _building = None
+            _tried = True
         return _native
+
+
+def begin() -> None:
+    """Start to build the compiled call path in the background, unless it is there or on disk.
+
+    It takes longer than most kernels; until it is ready calls go through the one in Python.
+    """
+    global _building  # noqa: PLW0603 - as above
+    with _lock:
+        if _tried or _building is not None or why_not_native() is not None:
+            return
+        source = _source()
+        try:
+            kept = _kept_extension(source)[0]
+        except CompilerError:
+            return  # native_module() will say so
+        if kept is None:
+            _building = background.submit(partial(_extension, source))
+
+
+def pending() -> bool:
+    """Tell whether the compiled call path is being built."""
+    return _building is not None and not _building.done()
+
+
+def _available() -> Any:
+    return dispatch_python if pending() else native_module() or dispatch_python
 
 
 def reset() -> None:
     """Forget that the compiled call path was built or could not be built."""
-    global _native, _tried
+    global _native, _tried, _building
     with _lock:
-        _native, _tried = None, False
+        _native, _tried, _building = None, False, None
 
 
-def _build_native() -> types.ModuleType:
+def _source() -> str:
     reason = why_not_native()
     if reason is not None:
         raise CompilerError(reason)
     folder = Path(__file__).parent
     # One translation unit: each file continues the one before.
-    source = "".join((folder / name).read_text(encoding="utf-8") for name in _SOURCES)
-    path = get_or_build(source, "portable", _extension_flags(), _extension_libs())
+    return "".join((folder / name).read_text(encoding="utf-8") for name in _SOURCES)
+
+
+def _load(path: Path) -> types.ModuleType:
     loader = importlib.machinery.ExtensionFileLoader(_MODULE, str(path))
     spec = importlib.util.spec_from_file_location(_MODULE, path, loader=loader)
     if spec is None:
@@ -129,6 +166,25 @@ def _build_native() -> types.ModuleType:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
+
+
+def _kept_extension(source: str) -> tuple[Path | None, str]:
+    """The compiled call path on disk, and under which name its key is noted: asking the compiler takes longer."""
+    stamp = repr((compiler_stamp(), source, _extension_flags(), _extension_libs()))
+    name = hashlib.sha256(stamp.encode()).hexdigest()
+    kept = cache.default_cache()
+    noted = kept.noted(name)
+    return (kept.lookup(noted["key"]) if noted is not None else None), name
+
+
+def _extension(source: str) -> Path:
+    path, name = _kept_extension(source)
+    if path is None:
+        flags, libs = _extension_flags(), _extension_libs()
+        kept = cache.default_cache()
+        path = kept.get_or_build(source, "portable", flags, libs)
+        kept.note(name, {"key": kept.key(source, "portable", flags, libs)})
+    return path
 
 
 def why_not_native() -> str | None:
@@ -161,8 +217,7 @@ def _extension_libs() -> tuple[str, ...]:
 
 def dispatcher_type() -> type[Any]:
     """Return the class of dispatchers: the compiled one, or the one in Python where that cannot be built."""
-    module: Any = native_module() or dispatch_python
-    dispatcher: type[Any] = module.Dispatcher
+    dispatcher: type[Any] = _available().Dispatcher
     return dispatcher
 
 
@@ -176,8 +231,7 @@ def call_front_type() -> type[dispatch_python.CallFront]:
     takes the arguments, ``slow(*args, **kwargs)`` answers; a failed guard goes to the slow path of its entry.
     In a class body it binds like a function.
     """
-    module: Any = native_module() or dispatch_python
-    front: type[dispatch_python.CallFront] = module.CallFront
+    front: type[dispatch_python.CallFront] = _available().CallFront
     return front
 
 
@@ -242,8 +296,9 @@ def make_dispatcher(
 
 def _after_fork() -> None:
     # The lock may have been held by a thread that does not exist in the child.
-    global _lock  # noqa: PLW0603 - a child needs a lock of its own
+    global _lock, _building  # noqa: PLW0603 - a child needs its own
     _lock = threading.RLock()
+    _building = None
 
 
 if hasattr(os, "register_at_fork"):

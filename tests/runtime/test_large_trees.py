@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.codegen import c_growing, process
+from symgrad.codegen import c_growing, process, toolchain
 from symgrad.errors import CompilerError
 from symgrad.runtime import background, kernels
 
@@ -103,7 +103,7 @@ def test_units_compiled_before_are_not_compiled_again(monkeypatch: pytest.Monkey
                               if "-c" in job.command)
         run(jobs, *rest)
 
-    monkeypatch.setattr("symgrad.codegen.toolchain.run_jobs", counted)
+    monkeypatch.setattr(toolchain.process, "run_jobs", counted)
     factor = float(np.random.default_rng().random())  # so that nothing of it is on disk
 
     def scaled(x: Any) -> Any:
