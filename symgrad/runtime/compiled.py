@@ -259,13 +259,21 @@ class Compiled:
             return
         dispatcher = entry.dispatcher(inputs, template, self._slow_call)
         with self._lock:
-            if self._front is None:
-                self._front = native.call_front_type()(self._slow_call)
+            front_type = native.call_front_type(dispatcher)
+            if not isinstance(self._front, front_type):
+                self._drop_front()
+                self._front = front_type(self._slow_call)
             if entry.front is not None:
                 self._front.remove(entry.front)
             self._front.install(dispatcher)
             entry.front, entry.installed = dispatcher, entry.kernel
-            self.__call__ = self._provisional_call if native.pending() else self._front
+            self.__call__ = self._provisional_call if native.is_provisional(dispatcher) else self._front
+
+    def _drop_front(self) -> None:
+        self._front = None
+        for entry in self._entries.values():
+            entry.front = entry.installed = None
+        self.__call__ = self._slow_call
 
     def _provisional_call(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call while the compiled call path is built, and go over to it when it is ready."""
@@ -274,10 +282,7 @@ class Compiled:
             return front(*args, **kwargs)
         with self._lock:
             if self.__call__ == self._provisional_call:
-                self._front = None
-                for entry in self._entries.values():
-                    entry.front = entry.installed = None
-                self.__call__ = self._slow_call
+                self._drop_front()
         return self._slow_call(*args, **kwargs)
 
     def _input_spec(self, k: int, argument: Any, count: int, leaves: Iterator[InputSpec]) -> InputSpec:

@@ -75,8 +75,6 @@ class Built:
         What its callable accepts, and is called.
     kernel
         It as a callable for the leaves of the arguments.
-    provisional
-        Whether that goes through Python until the compiled call path is built.
     """
 
     loaded: native.LoadedKernel
@@ -95,7 +93,6 @@ class Built:
 
     def renew(self) -> None:
         """Make the callable."""
-        self.provisional = native.pending()
         self.kernel: Any = self.dispatcher(self.inputs, "tuple", _no_answer)
 
     def dispatcher(
@@ -312,7 +309,7 @@ class Kernels:
                 self._begin()
             else:
                 self._make(policy != "never")
-        if self.built is not None and self.built.provisional and not native.pending():
+        if self.built is not None and native.is_provisional(self.built.kernel) and not native.pending():
             self.built.renew()
             self._entry.take(self.built)
         return self.built

@@ -12,6 +12,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -138,6 +139,11 @@ def pending() -> bool:
     return _building is not None and not _building.done()
 
 
+def is_provisional(dispatcher: DispatcherLike) -> bool:
+    """Tell whether a dispatcher is one in Python where a compiled one can be had, now or soon."""
+    return isinstance(dispatcher, dispatch_python.Dispatcher) and (_building is not None or _native is not None)
+
+
 def _available() -> Any:
     return dispatch_python if pending() else native_module() or dispatch_python
 
@@ -173,8 +179,8 @@ def _kept_extension(source: str) -> tuple[Path | None, str]:
     stamp = repr((compiler_stamp(), source, _extension_flags(), _extension_libs()))
     name = hashlib.sha256(stamp.encode()).hexdigest()
     kept = cache.default_cache()
-    noted = kept.noted(name)
-    return (kept.lookup(noted["key"]) if noted is not None else None), name
+    key = str((kept.noted(name) or {}).get("key"))
+    return (kept.lookup(key) if re.fullmatch("[0-9a-f]{64}", key) else None), name
 
 
 def _extension(source: str) -> Path:
@@ -221,8 +227,13 @@ def dispatcher_type() -> type[Any]:
     return dispatcher
 
 
-def call_front_type() -> type[dispatch_python.CallFront]:
+def call_front_type(like: DispatcherLike | None = None) -> type[dispatch_python.CallFront]:
     """Return the class that puts several dispatchers behind one callable; made to be subclassed.
+
+    Parameters
+    ----------
+    like
+        A dispatcher that will be among them: a front and its dispatchers are all compiled, or all in Python.
 
     Notes
     -----
@@ -231,6 +242,8 @@ def call_front_type() -> type[dispatch_python.CallFront]:
     takes the arguments, ``slow(*args, **kwargs)`` answers; a failed guard goes to the slow path of its entry.
     In a class body it binds like a function.
     """
+    if isinstance(like, dispatch_python.Dispatcher):
+        return dispatch_python.CallFront
     front: type[dispatch_python.CallFront] = _available().CallFront
     return front
 

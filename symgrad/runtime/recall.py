@@ -8,6 +8,7 @@ shared object that was and what it has to be given.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -101,7 +102,7 @@ def remember(name: str, tree: PathTree, code: CSource, key: str, hits: np.ndarra
         return
     sizes = None if code.sizes is None else np.trim_zeros(code.sizes, "b").tolist()
     cache.default_cache().note(
-        name, {"key": key, "symbol": code.symbol, "work": code.work, "hidden": hidden, "sizes": sizes}
+        name, {"key": key, "symbol": code.symbol, "work": float(code.work), "hidden": hidden, "sizes": sizes}
     )
 
 
@@ -109,7 +110,7 @@ def recall(name: str, tree: PathTree, hits: np.ndarray[Any, Any]) -> Recalled | 
     """Find what was noted under a name; None if there is nothing, or it is damaged."""
     kept = cache.default_cache()
     note = kept.noted(name)
-    if not note or not isinstance(note.get("key"), str):
+    if note is None or not _is_whole(note):
         return None
     sizes = None
     if note["sizes"] is not None:
@@ -124,6 +125,18 @@ def recall(name: str, tree: PathTree, hits: np.ndarray[Any, Any]) -> Recalled | 
         return None
     hidden = [known[reference] for reference in note["hidden"]]
     return Recalled(path, note["symbol"], hidden, sizes, note["work"])
+
+
+def _is_whole(note: dict[str, Any]) -> bool:
+    hidden, sizes = note.get("hidden"), note.get("sizes")
+    return (
+        re.fullmatch("[0-9a-f]{64}", str(note.get("key"))) is not None
+        and str(note.get("symbol")).isidentifier()
+        and isinstance(note.get("work"), float)
+        and isinstance(hidden, list)
+        and all(isinstance(h, str) for h in hidden)
+        and (sizes is None or (isinstance(sizes, list) and all(type(n) is int for n in sizes)))
+    )
 
 
 def _references(
