@@ -215,7 +215,10 @@ class KernelCache:
             if root == cache_folder.private_folder():
                 raise CompilerError(f"nowhere to put compiled code: {error}") from error
             cache_folder.distrust(self._wanted, cache_folder.cannot_be_written(error))
-        return self._in_folder(self.root, key, recipe, timeout, objects)
+        try:
+            return self._in_folder(self.root, key, recipe, timeout, objects)
+        except OSError as error:
+            raise CompilerError(f"nowhere to put compiled code: {error}") from error
 
     def _in_folder(
         self, root: Path, key: str, recipe: _Recipe, timeout: float | None, objects: Objects | None

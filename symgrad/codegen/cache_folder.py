@@ -14,7 +14,8 @@ import stat
 import tempfile
 import threading
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -168,10 +169,24 @@ def own_subfolder(folder: Path, name: str) -> Path:
     return path
 
 
-def temporary_subfolder(folder: Path) -> tempfile.TemporaryDirectory[str]:
-    """Return a fresh folder (mode 0700) on the disk of ``folder``, so that files can be renamed into it."""
-    parent = own_subfolder(folder, "tmp")
-    return tempfile.TemporaryDirectory(prefix="build-", dir=parent, ignore_cleanup_errors=True)
+@contextmanager
+def temporary_subfolder(folder: Path) -> Iterator[Path]:
+    """Give a fresh folder (mode 0700) on the disk of ``folder``, so that files can be renamed into it."""
+    with temporary_folder(own_subfolder(folder, "tmp")) as made:
+        yield made
+
+
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """Give a fresh folder (mode 0700) and remove it afterwards.
+
+    One of `tempfile.TemporaryDirectory` would also be removed by a child that was forked meanwhile.
+    """
+    made = Path(tempfile.mkdtemp(prefix="build-", dir=parent))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def out_of_room(error: OSError) -> bool:

@@ -13,9 +13,9 @@ import platform
 import shlex
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -309,15 +309,15 @@ def _flags_on_record(toolchain: Toolchain, key: tuple[str, str], folder: Path) -
 
 
 def _probe(toolchain: Toolchain, flags: tuple[str, ...], folder: Path) -> frozenset[str]:
-    with cache_folder.temporary_subfolder(folder) as name:
-        source = Path(name) / "probe.c"
+    with cache_folder.temporary_subfolder(folder) as work:
+        source = work / "probe.c"
         source.write_text(_PROBE)
 
         def job(*chosen: str) -> process.Job:
             # An unknown flag is an error for gcc, only a warning for some clangs.
             strict = ("-Werror",) if chosen else ()
             flags = (*_ALWAYS, *strict, *chosen)
-            return process.Job((*toolchain.command, *flags, "-c", source.name, "-o", "probe.o"), Path(name))
+            return process.Job((*toolchain.command, *flags, "-c", source.name, "-o", "probe.o"), work)
 
         limit = min(_timeout(None), _PROBE_TIMEOUT)
         first = process.run_one(job(*flags), timeout=limit)
@@ -431,8 +431,7 @@ def compile_shared(
     tiers = [tier] * len(units) if isinstance(tier, str) else list(tier)
     flags = [(*toolchain.flags(t), *extra_flags) for t in tiers]
     limit = _timeout(timeout)
-    with _work_folder(folder, output) as name:
-        work = Path(name)
+    with _work_folder(folder, output) as work:
         made = work / "out.so"
         names = _write_units(work, units)
         link_flags = tuple(flag for flag in flags[0] if flag not in _NEVER_LINKED)
@@ -472,10 +471,10 @@ def _objects(
     return names
 
 
-def _work_folder(folder: Path | None, output: Path) -> tempfile.TemporaryDirectory[str]:
+def _work_folder(folder: Path | None, output: Path) -> AbstractContextManager[Path]:
     if folder is not None:
         return cache_folder.temporary_subfolder(folder)
-    return tempfile.TemporaryDirectory(prefix="build-", dir=output.parent, ignore_cleanup_errors=True)
+    return cache_folder.temporary_folder(output.parent)
 
 
 def _write_units(work: Path, units: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -299,12 +300,11 @@ class Kernels:
         Without ``wait``, what takes long is made in the background.
         """
         self._collect(wait)
-        if self.failed is None and self._making is None and (self.built is None or self.upkeep.due):
-            policy = "sync" if wait else self._entry.settings.compile
+        policy = "sync" if wait else self._entry.settings.compile
+        due = self.upkeep.due or (self.built is None and policy != "never")
+        if self.failed is None and self._making is None and due:
             if policy != "never":
                 native.begin()
-            if self.built is None and not self.upkeep.due:
-                return None  # compile="never", and nothing was there
             if policy == "background" or (policy == "auto" and self.is_large):
                 self._begin()
             else:
@@ -324,12 +324,14 @@ class Kernels:
         if self._making is None:
             return
         future, start, tree = self._making
-        if not (wait or future.done()):
+        if wait:
+            futures.wait([future])
+        if not future.done():
             return
-        try:
-            made = self._tried(future.result)
-        finally:
-            self._making = None
+        self._making = None
+        if not future.cancelled() and isinstance(future.exception(), Exception):
+            self.upkeep.outdate()
+        made = self._tried(future.result)
         if made is not None:
             self.upkeep.made(time.perf_counter() - start)
         if tree is self._tree:
@@ -351,7 +353,7 @@ class Kernels:
     def _tried(self, make: Callable[[], Built | None]) -> Built | None:
         try:
             return make()
-        except CompilerError as error:
+        except (CompilerError, OSError) as error:
             self.failed = str(error)
             cache_folder.warn_once(
                 "no kernels", f"C code cannot be built, NumPy answers instead: {error}"

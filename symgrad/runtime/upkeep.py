@@ -80,5 +80,9 @@ class Upkeep:
         """Code is made inside."""
         start = time.perf_counter()
         self.begin()
-        yield
+        try:
+            yield
+        except BaseException:
+            self._outdated = True
+            raise
         self.made(time.perf_counter() - start)

@@ -11,6 +11,7 @@ from ..core.expr import Expr, InternTable
 from ..core.pytree import flatten
 from ..ops.define import FUNCTIONS, cast, lift
 from ..ops.shaping import broadcast_to
+from .folding import known_array
 from .looking_through import contiguous
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer, record, wrap
@@ -19,15 +20,16 @@ LARGE = 4096
 """Known arrays of more elements are read from memory instead of being written into the program."""
 
 
-def constant(array: np.ndarray[Any, Any], trace: Trace) -> Any:
-    """A traced array that holds known values and can be written to."""
+def constant(array: np.ndarray[Any, Any], trace: Trace, shared: bool = False) -> Any:
+    """A traced array that holds known values and can be written to; a ``shared`` one may change outside."""
     table = trace.table
     if array.size <= LARGE:
         return wrap(table.constant(array, array.dtype))
     first = array.flat[0]
     if (array == first).all():
         return wrap(broadcast_to(table.constant(first, array.dtype), shape=array.shape))
-    return wrap(table.capture(array))
+    is_own = not shared and array.flags.owndata
+    return wrap(known_array(array, table) if is_own else table.capture(array))
 
 
 def is_numeric(array: Any) -> bool:

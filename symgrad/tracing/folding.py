@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.expr import CONST, Expr, InternTable
+from ..core.expr import CAPTURE, CONST, Expr, InternTable
 from ..ops.evaluate import evaluate
 from ..ops.shaping import broadcast_to
 
@@ -28,11 +28,35 @@ def folded(expr: Expr) -> Expr:
 
 
 def _value(expr: Expr) -> Any:
-    # Results are folded as they are recorded, so only the few nodes of one NumPy call are left to walk.
-    if expr.op is CONST:
-        return expr.value[()]  # type: ignore[index]  # a constant has a value
-    operands = [_value(a) for a in expr.args]
-    return evaluate(expr.op, operands, [a.aval for a in expr.args], dict(expr.params))
+    """The value of a known expression; those of arrays too large to be folded are worked out each time."""
+    values: dict[int, Any] = {}
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        waiting = [a for a in node.args if a.id not in values]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        if node.id not in values:
+            values[node.id] = _from_operands(node, values)
+    return values[expr.id]
+
+
+def _from_operands(node: Expr, values: dict[int, Any]) -> Any:
+    if node.op is CONST:
+        return node.value[()]  # type: ignore[index]  # a constant has a value
+    if node.op is CAPTURE:
+        return node.params[0][1].array
+    return evaluate(node.op, [values[a.id] for a in node.args], [a.aval for a in node.args], dict(node.params))
+
+
+def known_array(array: np.ndarray[Any, Any], table: InternTable) -> Expr:
+    """A large array that nobody else has, and whose elements are known: it is read from memory."""
+    array.flags.writeable = False
+    node = table.capture(array)
+    table.known.add(node.id)
+    return node
 
 
 def on_constants(function: Callable[..., Any], refusal: Callable[[], Exception]) -> Callable[..., Any]:
@@ -87,7 +111,7 @@ def _as_constants(made: Any, table: InternTable, arguments: list[Any]) -> Any:
         array = np.asarray(made)
         if array.dtype.kind not in "fiub" or any(np.may_share_memory(array, a) for a in arguments):
             return None
-        return table.constant(array, array.dtype) if array.size <= FOLD_LIMIT else table.capture(array)
+        return table.constant(array, array.dtype) if array.size <= FOLD_LIMIT else known_array(array, table)
     if isinstance(made, (tuple, list)):
         parts = [_as_constants(m, table, arguments) for m in made]
         if any(p is None for p in parts):

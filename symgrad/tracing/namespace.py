@@ -114,9 +114,9 @@ class Space:
         return stand_in
 
     def fresh(self, value: Any) -> Any:
-        """Hand out what a call outside returned: nobody else holds it."""
+        """Hand out what a call outside returned."""
         if is_numeric(value):
-            return constant(value, self.trace)
+            return constant(value, self.trace, shared=True)
         if _is_random(value):
             return random_source(value, type(value).__name__)
         return Outside(value, f"a {type(value).__name__}") if _reaches_out(value) else value
