@@ -18,8 +18,7 @@ from ..ops.shaping import broadcast_to
 from ..tracing.namespace import bound
 from ..tracing.naming import label_variables
 from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
-from ..tracing.tracer import wrap
-from ..tracing.zero_dim import WRITABLE, ZeroDim
+from ..tracing.tracer import ArrayTracer, wrap
 from ..transforms.forward import pushforward
 from ..transforms.gradient import gradient
 from ..transforms.reverse import pullback
@@ -72,7 +71,7 @@ class Placeholders:
     def tracers(self, originals: Sequence[Any]) -> list[Any]:
         """A tracer for each of the first arguments; remembers which array each stands for."""
         self._pairs = [
-            (ZeroDim(p) if isinstance(o, ZeroDim) else wrap(p), o)
+            (ArrayTracer(p) if isinstance(o, ArrayTracer) else wrap(p), o)
             for p, o in zip(self.arrays, originals, strict=False)
         ]
         return [t for t, _ in self._pairs]
@@ -80,7 +79,7 @@ class Placeholders:
     def write_through(self) -> None:
         """Arguments that the function wrote to are written to outside as well, as NumPy would have."""
         for tracer, original in self._pairs:
-            if isinstance(tracer, WRITABLE) and tracer.was_written and isinstance(original, WRITABLE):
+            if isinstance(tracer, ArrayTracer) and tracer.was_written and isinstance(original, ArrayTracer):
                 original.overwrite(wrap(self.resolve([tracer.expr])[0]))
 
     def resolve(self, outputs: Sequence[Expr]) -> list[Expr]:

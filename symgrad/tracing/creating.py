@@ -14,7 +14,7 @@ from ..ops.shaping import broadcast_to
 from .folding import known_array
 from .looking_through import contiguous
 from .state import Trace, active_trace
-from .tracer import ArrayTracer, Tracer, record, wrap
+from .tracer import ArrayTracer, Tracer, record, with_memory, wrap
 
 LARGE = 4096
 """Known arrays of more elements are read from memory instead of being written into the program."""
@@ -24,7 +24,7 @@ def constant(array: np.ndarray[Any, Any], trace: Trace, shared: bool = False) ->
     """A traced array that holds known values and can be written to; a ``shared`` one may change outside."""
     table = trace.table
     if array.size <= LARGE:
-        return wrap(table.constant(array, array.dtype))
+        return ArrayTracer(table.constant(array, array.dtype))
     first = array.flat[0]
     if (array == first).all():
         return wrap(broadcast_to(table.constant(first, array.dtype), shape=array.shape))
@@ -33,13 +33,12 @@ def constant(array: np.ndarray[Any, Any], trace: Trace, shared: bool = False) ->
 
 
 def is_numeric(array: Any) -> bool:
-    """True for an array with axes that can be traced."""
+    """True for an array that can be traced."""
     # A tracer says that it is an array, too.
     return (
         issubclass(type(array), np.ndarray)
         and array.dtype.kind in "fiub"
         and array.dtype.itemsize <= 8
-        and array.ndim > 0
     )
 
 
@@ -91,7 +90,7 @@ def array(object: Any, dtype: Any = None, **kwargs: Any) -> Any:
     if dtype is not None and np.dtype(dtype) == _OBJECT:
         # The elements are traced one by one in any case.
         dtype = None
-    return record(_array, (object, dtype, kwargs.get("ndmin", 0)))
+    return with_memory(record(_array, (object, dtype, kwargs.get("ndmin", 0))))
 
 
 _OBJECT = np.dtype(object)
@@ -242,7 +241,7 @@ def _blocks(arrays: Any, depth: int, ndim: int) -> Any:
 
 def isscalar(element: Any) -> bool:
     """``np.isscalar``: a traced scalar is one."""
-    return not element.shape if isinstance(element, Tracer) else np.isscalar(element)
+    return not isinstance(element, ArrayTracer) if isinstance(element, Tracer) else np.isscalar(element)
 
 
 def _scalar(x: Expr) -> Expr:

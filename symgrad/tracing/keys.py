@@ -37,3 +37,8 @@ def as_parts(key: Any) -> tuple[Any, ...]:
 def has_expr(key: Any) -> bool:
     """True for a key that holds traced values."""
     return any(isinstance(p, Expr) for p in as_parts(key))
+
+
+def has_ellipsis(key: Any) -> bool:
+    """True for a key with which NumPy gives an array, even one without axes."""
+    return any(p is Ellipsis for p in as_parts(key))

@@ -12,7 +12,7 @@ from ..ops.define import FUNCTIONS, METHODS, cast
 from .layouts import axes_in_memory, has_order, refuse_foreign, strides_of
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS
-from .tracer import ArrayTracer, record
+from .tracer import ArrayTracer, record, with_memory
 
 
 class ReadOnly(ArrayTracer):
@@ -155,6 +155,8 @@ def _reshape_function(a: Any, shape: Any = None, order: str = "C", **kwargs: Any
 
 def _copied(a: Any, order: str) -> Any:
     made = record(FUNCTIONS[np.copy], (a,))
+    if isinstance(a, ArrayTracer):
+        made = with_memory(made)
     if isinstance(a, ArrayTracer) and has_order(a.shape):
         if order == "C":
             made.memory().settle(None)
@@ -185,10 +187,11 @@ def _copy_method(self: ArrayTracer, order: str = "C") -> Any:
     return _copied(self, order)
 
 
-def _astype(self: ArrayTracer, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:
+def _astype(self: Any, dtype: Any, *args: Any, copy: bool = True, **kwargs: Any) -> Any:
     if not copy and np.dtype(dtype) == self.dtype:
         return self
-    return record(cast, (self, dtype))
+    made = record(cast, (self, dtype))
+    return with_memory(made) if isinstance(self, ArrayTracer) else made
 
 
 IN_PLACE.update({

@@ -38,7 +38,6 @@ from .spaces import Cached, Globals, UserModule
 from .state import Trace, active_trace
 from .tracer import ArrayTracer, Tracer
 from .watches import MISSING, Watched
-from .zero_dim import ZeroDim
 
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), slice, range)
 _STDLIB = frozenset(sys.stdlib_module_names) - {"__main__"}
@@ -152,10 +151,7 @@ class Space:
         except DtypeError:
             self.watched.append(Watched.contents(value))
             return self._objects(value) if value.dtype == object else value
-        if not value.ndim:
-            tracer: Any = ZeroDim(self.trace.table.capture(value))
-        else:
-            tracer = ArrayTracer(self.trace.table.capture(value))
+        tracer = ArrayTracer(self.trace.table.capture(value))
         self.trace.captured[id(value)] = (value, tracer)
         return tracer
 

@@ -28,11 +28,14 @@ class Readable:
         """What was recorded."""
         raise NotImplementedError
 
+    #: Whether it is an array also where it has no axes.
+    _is_array = False
+
     @property  # type: ignore[misc]  # read only, unlike that of object
     def __class__(self) -> Any:
         """What NumPy would have there, for ``isinstance`` and for functions that dispatch on the class."""
         aval = self.expr.aval
-        if aval.shape:
+        if aval.shape or self._is_array:
             return np.ndarray
         real = {"f": float, "i": int}.get(aval.dtype.kind, aval.dtype.type) if aval.weak else aval.dtype.type
         return NUMBER_TYPES.get(real, real)
@@ -105,7 +108,7 @@ class Readable:
 
     def __hash__(self) -> int:
         expr = self.expr
-        if expr.shape:
+        if expr.shape or self._is_array:
             raise TypeError("unhashable type: 'numpy.ndarray'")
         if expr.value is not None:
             return hash(expr.value.item())
@@ -123,7 +126,7 @@ class Readable:
     # ---------------------------------------------------------------- copies
 
     def __copy__(self) -> Any:
-        return self.copy() if self.expr.shape else self  # type: ignore[attr-defined]
+        return self.copy()  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.__copy__()

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 VIEWS: set[Any] = set()
 """NumPy functions whose results share memory with their argument where that is possible."""
+
+GIVES_ARRAYS: set[Any] = {
+    np.where, np.copy, np.broadcast_to, np.select, np.piecewise, np.tensordot, np.zeros_like, np.ones_like,
+    np.empty_like, np.full_like,
+}  # fmt: skip
+"""NumPy functions whose results are arrays where others' are scalars; nobody else holds them."""
 
 VIEW_METHODS: set[str] = set()
 """Methods of that kind."""

@@ -19,8 +19,7 @@ from . import reading as _reading  # noqa: F401 - enters the methods that read e
 from . import writing as _writing  # noqa: F401 - enters the functions that write
 from .refusing import explained, tell
 from .state import Trace, active_table, active_trace, tracing
-from .tracer import Tracer, wrap
-from .zero_dim import WRITABLE, ZeroDim
+from .tracer import ArrayTracer, Tracer, wrap
 
 __all__ = ["Traced", "active_table", "active_trace", "outputs_of", "to_expr", "trace_flat", "trace_path"]
 
@@ -106,7 +105,7 @@ def trace_path(
         trace.live[place] = wrap(python_number(table.capture(array)))
     with tracing(trace):
         try:
-            tracers = [ZeroDim(x) if k in zero_dims else wrap(x) for k, x in enumerate(inputs)]
+            tracers = [ArrayTracer(x) if k in zero_dims else wrap(x) for k, x in enumerate(inputs)]
             result = function(*tracers)
             if trace.refused:
                 raise trace.refused[0]
@@ -124,7 +123,7 @@ def trace_path(
             trace.space.close(name)
     tell(trace.notes)
     written = [*enumerate(tracers), *trace.captured.values()]
-    writes = [(target, t.expr) for target, t in written if isinstance(t, WRITABLE) and t.was_written]
+    writes = [(target, t.expr) for target, t in written if isinstance(t, ArrayTracer) and t.was_written]
     if trace.alias:
         # What an inner derivative wrote, or let out, is over its own variables.
         outputs = [trace.resolve(e) for e in outputs]

@@ -16,7 +16,7 @@ from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
 from .folding import folded
 from .integers import check_range, is_growing
-from .keys import as_parts, has_expr, static_key
+from .keys import as_parts, has_ellipsis, has_expr, static_key
 from .layouts import refuse_foreign
 from .protocol import function_for, in_order, ufunc_method
 from .readable import Readable
@@ -24,7 +24,7 @@ from .refusing import found, located, over, refuse, where, wrong_arguments
 from .replacing import chooses, is_mask, replaced
 from .state import active_trace
 from .storage import Memory
-from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
+from .tables import GIVES_ARRAYS, IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, METHOD_ADVICE, VIEW_METHODS, VIEWS
 from .truths import as_integers, is_truth
 from .values import check_depth, written_value
 from .views import VIEW_OPS, Steps, steps_between
@@ -274,8 +274,8 @@ class Tracer(Readable):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         refuse(
-            "a traced array without axes cannot be written to",
-            "Give the value a new name: y = y + 1 instead of y[...] = y + 1.",
+            "a traced scalar cannot be written to",
+            "Make an array of it first: y = np.array(y), or give the value a new name.",
         )
 
     # ---------------------------------------------------------------- what would make a value concrete
@@ -318,13 +318,16 @@ class Tracer(Readable):
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         in_place = IN_PLACE.get(func)
         if in_place is not None:
-            return in_place(*args, **kwargs)
+            made = in_place(*args, **kwargs)
+            return with_memory(made) if func in GIVES_ARRAYS else made
         out = kwargs.pop("out", None)
         if kwargs:
             args = in_order(func, args, kwargs)
         made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}")
         if func in VIEWS and args and isinstance(args[0], ArrayTracer):
             made = args[0].shared(made)
+        elif func in GIVES_ARRAYS:
+            made = with_memory(made)
         return made if out is None else write_out(out, made)
 
     def __getattr__(self, name: str) -> Any:
@@ -367,10 +370,14 @@ def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: A
 
 
 class ArrayTracer(Tracer):
-    """A traced array: a tracer with length, iteration and indexing."""
+    """A traced array: a tracer with memory, which it may share, and with length, iteration and indexing.
+
+    Without axes it is what ``np.array(1.0)`` is, not a scalar: it can be written to.
+    """
 
     # `_memory` is shared with views; until there is a view or a write there is none.
     __slots__ = ("_memory", "_seen", "_steps")
+    _is_array = True
 
     def __init__(self, expr: Expr) -> None:
         self._expr = expr
@@ -403,6 +410,7 @@ class ArrayTracer(Tracer):
         """Let the result of a function that gives views share this array's memory, where NumPy's does."""
         if isinstance(made, (tuple, list)):
             return type(made)([self.shared(m) for m in made])
+        made = with_memory(made)
         if type(made) is not ArrayTracer or made is self:
             return made
         steps = steps_between(self.expr, made._expr)
@@ -449,11 +457,18 @@ class ArrayTracer(Tracer):
         IN_PLACE_METHODS["set flat"](self, value)
 
     def __len__(self) -> int:
-        return self._expr.aval.shape[0]
+        shape = self._expr.aval.shape
+        if not shape:
+            raise TypeError("len() of unsized object")
+        return shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        for k in range(len(self)):
-            yield self[k]
+        if not self._expr.aval.shape:
+            raise TypeError("iteration over a 0-d array")
+        return iter([self[k] for k in range(len(self))])
+
+    def __pos__(self) -> Any:
+        return self if self._expr.aval.shape else Tracer(self.expr)
 
     def __contains__(self, value: Any) -> bool:
         return bool(record(FUNCTIONS[np.any], (self == value,)))
@@ -465,7 +480,8 @@ class ArrayTracer(Tracer):
             if found is not None:
                 return found
         made = record(METHODS["__getitem__"], (self, plain))
-        return self.shared(made)
+        # An item is a scalar; with an ellipsis it is an array without axes that shares memory.
+        return made if type(made) is Tracer and not has_ellipsis(plain) else self.shared(made)
 
     def _read(self, memory: Memory, key: Any) -> Any:
         """Part of an array that is kept in pieces, without joining them; None if they have to be."""
@@ -473,7 +489,7 @@ class ArrayTracer(Tracer):
         if positions is None:
             return None
         self._expr.table.origin = user_origin(2)
-        if not np.ndim(positions):
+        if isinstance(positions, np.integer):
             return Tracer(memory.element(int(positions)))
         view = memory.view(self._steps, key)
         if view is None:
@@ -549,6 +565,11 @@ class ArrayTracer(Tracer):
     def __imatmul__(self, other: Any) -> Self:
         self.overwrite(record(UFUNCS["matmul"], (self, other)), "the matrix product")
         return self
+
+
+def with_memory(made: Any) -> Any:
+    """A result of a function that gives arrays, never scalars."""
+    return ArrayTracer(made.expr) if type(made) is Tracer else made
 
 
 def write_out(out: Any, value: Any, mask: Any = True) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from typing import Any
 
@@ -57,6 +58,119 @@ def sent_on(x):
     added(x)
     x **= 2
     return x + 1
+
+
+VIEWS: dict[str, Any] = {
+    "asarray": np.asarray,
+    "asanyarray": np.asanyarray,
+    "asarray of the dtype": lambda x: np.asarray(x, dtype=x.dtype),
+    "transpose": lambda x: x.T,
+    "np.transpose": np.transpose,
+    "reshape": lambda x: x.reshape(()),
+    "ravel": lambda x: x.ravel(),
+    "a new axis": lambda x: x[None],
+    "new axes": lambda x: x[..., None, None],
+    "ellipsis": lambda x: x[...],
+    "atleast_1d": np.atleast_1d,
+    "squeeze": np.squeeze,
+    "astype": lambda x: x.astype(x.dtype, copy=False),
+    "itself": lambda x: x,
+}
+COPIES: dict[str, Any] = {
+    "np.array": np.array,
+    "np.copy": np.copy,
+    "copy": lambda x: x.copy(),
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "astype": lambda x: x.astype(x.dtype),
+    "zeros_like": np.zeros_like,
+    "full_like": lambda x: np.full_like(x, 2.0),
+    "where": lambda x: np.where(x > 0, x, -x),
+    "broadcast_to": lambda x: np.broadcast_to(x, ()).copy(),
+    "an item": lambda x: x[()],
+    "positive": lambda x: +x,
+    "zeros": lambda x: np.zeros(()),
+    "array of a number": lambda x: np.array(4.0),
+    "full": lambda x: np.full((), 3.0),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [*VIEWS])
+def test_views(kind: str, backend: str) -> None:
+    make = VIEWS[kind]
+
+    def f(x: Any) -> Any:
+        view = make(x)
+        x += 1
+        before = view * 2
+        view *= 3
+        view[...] = view + before
+        return x * 1, view * 1, before * x
+
+    agrees(f, backend, (np.array(3.0),), (np.array(-1.5),))
+    agrees(lambda v: f(v[0, ...]), backend, (np.array([3.0, 4.0]),))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", [*COPIES])
+def test_copies(kind: str, backend: str) -> None:
+    make = COPIES[kind]
+
+    def add_to(total: Any, x: Any) -> None:
+        total += x
+
+    def f(x: Any) -> Any:
+        made = make(x)
+        alias = made
+        add_to(made, x * 2)
+        x *= 2
+        return made * 1, alias * 1, x * 1
+
+    agrees(f, backend, (np.array(3.0),), (np.array(-1.5),))
+
+
+def test_results_of_functions_on_scalars_are_arrays_where_numpys_are() -> None:
+    def add_to(total: Any, x: Any) -> None:
+        total += x
+
+    for kind in ("np.array", "np.copy", "zeros_like", "full_like", "where", "zeros"):
+        make = COPIES[kind]
+
+        def f(x: Any, make: Any = make) -> Any:
+            made = make(x)
+            add_to(made, x * x)
+            return made * 1
+
+        agrees(f, "numpy", (np.float64(3.0),))
+    assert sg.grad(f)(3.0) == 6.0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_items_with_an_ellipsis_share_memory(backend: str) -> None:
+    def f(v: Any, m: Any) -> Any:
+        s = v[0, ...]
+        t = m[..., 1, 0]
+        single = np.squeeze(v[1:2])
+        s += 1
+        t *= s
+        single -= t
+        return v * 2, m * 1
+
+    agrees(f, backend, (np.array([1.0, 2.0]), np.arange(6.0).reshape(3, 2)))
+
+
+def test_what_they_are() -> None:
+    def f(x: Any) -> Any:
+        item = np.asarray(x)[()]
+        kinds = (isinstance(x, np.ndarray), np.isscalar(x), isinstance(x, np.floating), isinstance(item, np.ndarray))
+        return x * 1, [float(k) for k in kinds]
+
+    for x in (np.array(3.0), np.float64(3.0)):
+        agrees(f, "numpy", (x,))
+    for bad in (len, list, hash):
+        with pytest.raises(TypeError, match=r"unsized|0-d array|unhashable"):
+            sg.compile(lambda x, bad=bad: x * bad(x))(np.array(2.0))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
