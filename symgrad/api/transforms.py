@@ -8,11 +8,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-import numpy as np
-
 from ..core.pytree import map_leaves
 from ..ops.control import stop_gradient as stop_gradient_op
-from ..runtime import functional
+from ..runtime import functional, pullbacks
 from ..runtime.compiled import Compiled, parameter_names
 from ..runtime.settings import Backend, Policy
 from ..runtime.titles import derivative_titles
@@ -177,7 +175,7 @@ def grad(
     return Compiled(gradient, f, static_argnums=getattr(f, "_static", ()), titles=titles)
 
 
-_pullbacks: weakref.WeakKeyDictionary[Any, tuple[Compiled, Compiled]] = weakref.WeakKeyDictionary()
+_pullbacks: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
 _pushforwards: weakref.WeakKeyDictionary[Any, Compiled] = weakref.WeakKeyDictionary()
 
 
@@ -212,24 +210,22 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
     (array([ 2., 40.]),)
     """
     _check_callable(f, "vjp")
-    run = _unwrapped(f)
-    names = parameter_names(getattr(f, "__wrapped__", f), len(primals))
+    names = functools.partial(parameter_names, getattr(f, "__wrapped__", f))
     if active_table() is not None:
-        return _vjp_inline(run, primals, names)
-    pair = _recall(_pullbacks, f)
-    if pair is None:
-        pair = Compiled(run, f), Compiled(_pullback_of(run, f), f)
-        _remember(_pullbacks, f, pair)
-    value, back = pair
-    held = _copies(primals)
-    result = value(*primals)
+        made = pullbacks.linearised(_unwrapped(f), primals, names(len(primals)))
+        return made.value, made.pull
+    compiled = _recall(_pullbacks, f)
+    if compiled is None:
+        compiled = Compiled(pullbacks.value_and_pullback_of(_unwrapped(f), names), f)
+        _remember(_pullbacks, f, compiled)
+    value, residuals, moved = compiled(*primals)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         """Cotangents of the arguments from one of the value."""
-        moved: tuple[Any, ...] = back(held, cotangent)
-        return moved
+        cotangents: tuple[Any, ...] = moved(residuals, cotangent)
+        return cotangents
 
-    return result, pullback
+    return value, pullback
 
 
 def _remember(cache: Any, f: Any, made: Any) -> None:
@@ -243,46 +239,6 @@ def _recall(cache: Any, f: Any) -> Any:
     with contextlib.suppress(TypeError):
         return cache.get(f)
     return None
-
-
-def _copies(primals: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments that stay as they are when the caller's arrays are written to."""
-
-    def copy(leaf: Any) -> Any:
-        return leaf.copy(order="K") if isinstance(leaf, (np.ndarray, Tracer)) else leaf
-
-    copies: tuple[Any, ...] = map_leaves(copy, primals)
-    return copies
-
-
-def _pullback_of(run: Function, f: Function) -> Function:
-    def call(primals: tuple[Any, ...], cotangent: Any) -> Any:
-        names = parameter_names(getattr(f, "__wrapped__", f), len(primals))
-        return _pulled_back(run, primals, cotangent, names)
-
-    return call
-
-
-def _pulled_back(run: Function, primals: tuple[Any, ...], cotangent: Any, names: list[str]) -> tuple[Any, ...]:
-    """Cotangents of the arguments; what the function writes to them is written to copies."""
-    table = active_table()
-    assert table is not None
-
-    def seeds(structure: Any, outputs: Any) -> Any:
-        return functional.match_cotangents(cotangent, structure, outputs, table)
-
-    moved: tuple[Any, ...] = functional.vjp_of(run, _copies(primals), seeds, names)[1]
-    return moved
-
-
-def _vjp_inline(run: Function, primals: tuple[Any, ...], names: list[str]) -> tuple[Any, Callable[[Any], Any]]:
-    held = _copies(primals)
-    value, _ = functional.vjp_of(run, primals, lambda _, outputs: [None] * len(outputs), names)
-
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
-        return _pulled_back(run, held, cotangent, names)
-
-    return value, pullback
 
 
 def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:

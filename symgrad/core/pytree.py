@@ -31,10 +31,26 @@ def _register_dataclass(cls: type) -> None:
     _registered.add(cls)
 
 
+_bare: set[type] = set()
+
+
+def register_bare(cls: type) -> None:
+    """Let instances of a class be nodes without leaves, part of the structure like None."""
+    _bare.add(cls)
+
+
+def _register_bare(cls: type) -> None:
+    if cls not in _registered:
+        optree.register_pytree_node(cls, lambda x: ((), x, ()), lambda x, _: x, namespace=NAMESPACE)
+        _registered.add(cls)
+
+
 def _is_leaf(value: Any) -> bool:
     """Never a leaf; used to meet every node before optree does, so that dataclasses can be registered."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         _register_dataclass(type(value))
+    elif type(value) in _bare:
+        _register_bare(type(value))
     return False
 
 

@@ -21,7 +21,6 @@ from ..tracing.trace import active_table, active_trace, outputs_of, to_expr
 from ..tracing.tracer import ArrayTracer, wrap
 from ..transforms.forward import pushforward
 from ..transforms.gradient import gradient
-from ..transforms.reverse import pullback
 from ..transforms.simplify import simplify_outputs
 
 Function = Callable[..., Any]
@@ -175,7 +174,7 @@ def value_and_grad_of(
         aux_exprs, aux_structure = outputs_of(aux, table, name_of(function))
         out, *aux_exprs = simplified([out, *aux_exprs])
         grads = gradient(out, places.inputs)
-        full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
+        full = [as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
         resolved = places.resolve([out, *aux_exprs, *full])
         tracers = [wrap(e) for e in resolved]
         head: Any = tracers[0]
@@ -219,42 +218,13 @@ def _scalar(value: Any, table: InternTable, name: str) -> Expr:
     return out
 
 
-def _as_argument(gradient: Expr | None, argument: Expr) -> Expr:
+def as_argument(gradient: Expr | None, argument: Expr) -> Expr:
     """A gradient in the shape and dtype of its argument."""
     if gradient is None:
         return zeros(argument)
     if argument.aval.weak:
         return gradient if gradient.aval.weak else python_number(gradient)
     return cast(gradient, argument.dtype)
-
-
-def vjp_of(function: Function, primals: Sequence[Any], cotangents: Any, names: list[str]) -> tuple[Any, Any]:
-    """Value and cotangents of all arguments, while tracing.
-
-    ``cotangents`` is a function of the structure and the expressions of the value that returns a list of
-    expressions.
-    """
-    table = active()
-    flat = [flatten(p) for p in primals]
-    given = [
-        differentiable(to_expr(leaf, table), leaf_name, name_of(function))
-        for (leaves, _), primal, name in zip(flat, primals, names, strict=True)
-        for leaf, leaf_name in zip(leaves, leaf_names(primal, name), strict=True)
-    ]
-    places = Placeholders(given)
-    inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
-    replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    result = bound(function)(*replaced)
-    places.write_through()
-    outputs, structure = outputs_of(result, table, name_of(function))
-    outputs = simplified(outputs)
-    seeds = cotangents(structure, outputs)
-    grads = pullback(outputs, seeds, places.inputs)
-    full = [_as_argument(g, p) for g, p in zip(grads, places.inputs, strict=True)]
-    resolved = [wrap(e) for e in places.resolve([*outputs, *full])]
-    value = unflatten(structure, resolved[: len(outputs)])
-    rest = iter(resolved[len(outputs) :])
-    return value, tuple(unflatten(s, [next(rest) for _ in leaves]) for leaves, s in flat)
 
 
 def match_cotangents(
