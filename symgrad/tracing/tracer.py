@@ -14,6 +14,7 @@ from ..core.origin import user_origin
 from ..errors import SymgradError, UnsupportedOperationError, with_location
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.shaping import transpose_all
+from .deciding import decided, decided_mask
 from .folding import folded
 from .integers import check_range, is_growing
 from .keys import as_parts, has_ellipsis, has_expr, static_key
@@ -173,17 +174,6 @@ def _weak(function: Callable[..., Any]) -> Callable[..., Any]:
     return functools.partial(function, weak_ok=True)
 
 
-def _decide(tracer: Tracer, integer: bool) -> bool | int:
-    """Ask for the truth or the integer value of a tracer: a guard of the trace in progress."""
-    trace = active_trace()
-    if trace is None or trace.table is not tracer.expr.table:
-        over(tracer.expr.table)
-    try:
-        return trace.decide(tracer.expr, integer, user_origin(3))
-    except SymgradError as error:
-        raise located(error) from None
-
-
 def _ufunc(name: str, tracer: Tracer) -> Any:
     return record(UFUNCS[name], (tracer,))
 
@@ -281,24 +271,24 @@ class Tracer(Readable):
     # ---------------------------------------------------------------- what would make a value concrete
 
     def __bool__(self) -> bool:
-        return bool(_decide(self, False))
+        return bool(decided(self.expr, False))
 
     def __int__(self) -> int:
-        return int(_decide(self, True))
+        return int(decided(self.expr, True))
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" and not is_truth(self._expr):
             raise TypeError(f"a traced {self.dtype} cannot be used as an index")
-        return int(_decide(self, True))
+        return int(decided(self.expr, True))
 
     def __trunc__(self) -> int:
-        return int(_decide(self, True))
+        return int(decided(self.expr, True))
 
     def __floor__(self) -> int:
-        return int(_decide(_ufunc("floor", self), True))
+        return int(decided(_ufunc("floor", self).expr, True))
 
     def __ceil__(self) -> int:
-        return int(_decide(_ufunc("ceil", self), True))
+        return int(decided(_ufunc("ceil", self).expr, True))
 
     # ---------------------------------------------------------------- NumPy
 
@@ -550,12 +540,12 @@ class ArrayTracer(Tracer):
             raise ValueError(
                 "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
             )
-        return bool(_decide(self, False))
+        return bool(decided(self.expr, False))
 
     def __int__(self) -> int:
         if self.size != 1:
             raise TypeError("only length-1 arrays can be converted to Python scalars")
-        return int(_decide(self, True))
+        return int(decided(self.expr, True))
 
     __iadd__, __isub__, __imul__ = _in_place("add"), _in_place("subtract"), _in_place("multiply")
     __itruediv__, __ipow__ = _in_place("divide"), _in_place("power")
@@ -593,14 +583,3 @@ def asked_key(key: Any, masks: bool = False) -> Any:
     With ``masks`` the elements of traced masks are asked for too: the size of what they select must be known.
     """
     return static_key(unwrap(key), lambda e: Tracer(e).__index__(), decided_mask if masks else None)
-
-
-def decided_mask(mask: Expr) -> Any:
-    """The elements of a traced mask: guards of the trace in progress."""
-    trace = active_trace()
-    if trace is None or trace.table is not mask.table:
-        over(mask.table)
-    try:
-        return trace.decide_mask(mask, user_origin(2))
-    except SymgradError as error:
-        raise located(error) from None

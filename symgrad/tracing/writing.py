@@ -12,10 +12,11 @@ from ..ops.comparison import as_condition
 from ..ops.define import FUNCTIONS, METHODS, UFUNCS, cast, lift
 from ..ops.indexing import scatter_add
 from ..ops.shaping import reshape
+from .deciding import decided_mask
 from .keys import has_expr
 from .refusing import refuse
 from .tables import IN_PLACE, IN_PLACE_METHODS, IN_PLACE_UFUNC, VIEW_METHODS, VIEWS
-from .tracer import ArrayTracer, Tracer, asked_key, decided_mask, record, unwrap, wrap
+from .tracer import ArrayTracer, Tracer, asked_key, record, unwrap, wrap
 from .values import tracer_free
 from .views import grid
 
