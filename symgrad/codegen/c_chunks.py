@@ -6,6 +6,7 @@ hundred statements; a value that a later one needs goes through a slot in the wo
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Final
 
 from ..lowering.memory import aligned
@@ -14,6 +15,8 @@ from ..ops.c_types import c_type
 from . import c_text
 from .c_library import Library
 from .c_loops import loop_lines, reductions_in
+from .c_pieces import Runs, SharedPiece, regular_runs, slot
+from .c_repeats import LEAST_TIMES, find_pieces
 from .c_sizes import Sizes
 from .c_values import Context, applied, effect_statements, statements
 
@@ -32,11 +35,15 @@ _INDENT: Final = "    "
 class _Chunk:
     """Consecutive items that become one function."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: Hashable = None, period: int = 1) -> None:
         self.items: list[Item] = []
         self.weight = 0
         self.imports: dict[int, Value] = {}
         self.exports: dict[int, Value] = {}
+        #: Chunks with equal keys other than None are one function.
+        self.key = key
+        #: Such a chunk does the same again after so many items.
+        self.period = period
 
 
 class Chunks:
@@ -73,6 +80,7 @@ class Chunks:
         self._slot_bytes = 0
         self._slot_offset = program.workspace_bytes
         chunks = self._divide()
+        self.shared: dict[Hashable, SharedPiece] = {}
         if len(chunks) > 1:
             self._connect(chunks)
             library.scratch_offset = self._slot_offset + aligned(self._slot_bytes)
@@ -96,16 +104,27 @@ class Chunks:
                 else:
                     items.append((item, 1))
         self.scalar_statements = len(items) - len(self.loops)
-        limit = CHUNK if sum([weight for _, weight in items]) > WHOLE else WHOLE
-        chunk = _Chunk()
-        chunks = [chunk]
-        for item, weight in items:
-            if chunk.weight + weight > limit and chunk.weight:
-                chunk = _Chunk()
-                chunks.append(chunk)
-            chunk.items.append(item)
-            chunk.weight += weight
-        return chunks
+        if sum([weight for _, weight in items]) <= WHOLE:
+            return _cut(items, WHOLE) or [_Chunk()]
+        return self._divide_long(items)
+
+    def _divide_long(self, items: list[tuple[Item, int]]) -> list[_Chunk]:
+        """Repeated pieces as they are, what lies between in chunks of limited length."""
+        items = _reads_first(items)
+        chunks: list[_Chunk] = []
+        done = 0
+        keys: set[Hashable] = set()
+        for piece in find_pieces([item for item, _ in items]):
+            chunks += _cut(items[done : piece.start], CHUNK)
+            chunk = _Chunk(piece.key, piece.period)
+            chunk.items = [item for item, _ in items[piece.start : piece.stop]]
+            chunk.weight = piece.stop - piece.start
+            chunks.append(chunk)
+            if piece.key in keys:
+                self.scalar_statements -= chunk.weight
+            keys.add(piece.key)
+            done = piece.stop
+        return chunks + _cut(items[done:], CHUNK)
 
     def _connect(self, chunks: list[_Chunk]) -> None:
         """Give a slot to each value that is used in a function after the one that computes it."""
@@ -129,7 +148,45 @@ class Chunks:
                         chunk.imports[key] = value
                         source.exports[key] = value
                         last_use[key] = number
-        self._place_slots(chunks, last_use)
+        if any([chunk.key is not None for chunk in chunks]):
+            self._place_all(chunks)
+        else:
+            self._place_slots(chunks, last_use)
+
+    def _place_all(self, chunks: list[_Chunk]) -> None:
+        """A slot for each value: those of a piece side by side, so that one pointer leads to them."""
+        groups: dict[Hashable, list[_Chunk]] = {}
+        for chunk in chunks:
+            if chunk.key is not None:
+                groups.setdefault(chunk.key, []).append(chunk)
+        for group in groups.values():
+            # If one round passes a value on, all do: then slots of the same value lie at a fixed distance.
+            period = group[0].period
+            kept = {k % period for c in group for k, item in enumerate(c.items) if id(item) in c.exports}
+            exported = [k for k in range(len(group[0].items)) if k % period in kept]
+            for chunk in group:
+                values = [chunk.items[k] for k in exported]
+                chunk.exports = {id(v): v for v in values}  # type: ignore[misc]  # a piece holds values only
+        numbers: dict[int, int] = {}
+        for chunk in chunks:
+            for key, value in chunk.exports.items():
+                numbers[key] = len(numbers)
+                self._slots[key] = slot("s", numbers[key], value.dtype)
+        self._slot_bytes = 8 * len(numbers)
+        for name, group in groups.items():
+            imports = [[numbers[k] for k in c.imports] for c in group]
+            exports = [numbers[next(iter(c.exports))] if c.exports else 0 for c in group]
+            for first, stop in regular_runs(imports):
+                shared = None
+                if stop - first >= LEAST_TIMES or (first, stop) == (0, len(group)):
+                    shared = SharedPiece.of(
+                        f"{self.symbol}_piece{len(self.shared) + 1}", imports[first:stop], exports[first:stop]
+                    )
+                run_key = (name, first) if shared is not None else None
+                for chunk in group[first:stop]:
+                    chunk.key = run_key
+                if shared is not None:
+                    self.shared[run_key] = shared
 
     def _place_slots(self, chunks: list[_Chunk], last_use: dict[int, int]) -> None:
         free: list[int] = []
@@ -138,13 +195,12 @@ class Chunks:
         for number, chunk in enumerate(chunks):
             for key, value in chunk.exports.items():
                 if free:
-                    slot = free.pop()
+                    number = free.pop()
                 else:
-                    slot = count
+                    number = count
                     count += 1
-                kind = "double" if value.dtype.kind == "f" else "int64_t"
-                self._slots[key] = f"(({kind} *)s)[{slot}]" if kind != "double" else f"s[{slot}]"
-                expiring.setdefault(last_use[key], []).append(slot)
+                self._slots[key] = slot("s", number, value.dtype)
+                expiring.setdefault(last_use[key], []).append(number)
             # A slot is used again after the last function that reads it.
             free.extend(reversed(expiring.pop(number, [])))
         self._slot_bytes = 8 * count
@@ -152,10 +208,41 @@ class Chunks:
     # -------------------------------------------------------------------------------- writing
 
     def _body(self, chunk: _Chunk) -> list[str]:
+        shared = self.shared.get(chunk.key) if chunk.key is not None else None
+        if shared is not None:
+            if not shared.body:
+                shared.body = self._piece_body(chunk, shared)
+            return []
         context = Context(self.names, self.sizes)
+        lines = [self._import(value, self._slots[key]) for key, value in chunk.imports.items()]
+        lines += self._statements(chunk, context)
+        return self._framed(lines, context, chunk)
+
+    def _piece_body(self, chunk: _Chunk, shared: SharedPiece) -> list[str]:
+        """The body of the function that all chunks with this key are."""
+        own = dict(self._slots)
+        for value, (group, offset) in zip(chunk.imports.values(), shared.places, strict=True):
+            own[id(value)] = slot(f"g{group}", offset, value.dtype, "const ")
+        for k, value in enumerate(chunk.exports.values()):
+            own[id(value)] = slot("e", k, value.dtype)
+        everywhere, self._slots = self._slots, own
+        try:
+            context = Context(self.names, self.sizes)
+            lines = [self._import(value, own[key]) for key, value in chunk.imports.items()]
+            lines += self._statements(chunk, context)
+        finally:
+            self._slots = everywhere
+        shared.may_fail = "fail" in context.uses
+        head = self.library.sizes_read(context) if context.sized else []
+        return [*head, *lines]
+
+    def _import(self, value: Value, source: str) -> str:
+        if not value.name:  # of a piece that another one was written for
+            value.name = self.names.numbered()
+        return f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{source};"
+
+    def _statements(self, chunk: _Chunk, context: Context) -> list[str]:
         lines: list[str] = []
-        for key, value in chunk.imports.items():
-            lines.append(f"const {c_type(value.dtype)} {value.name} = {self._cast(value)}{self._slots[key]};")
         said = None
         exports = chunk.exports
         for item in chunk.items:
@@ -181,7 +268,7 @@ class Chunks:
                     lines += statements(item, context)
                 if exports and id(item) in exports:
                     lines.append(self._export(item))
-        return self._framed(lines, context, chunk)
+        return lines
 
     def _cast(self, value: Value) -> str:
         kind = c_type(value.dtype)
@@ -249,24 +336,72 @@ class Chunks:
     def _functions(self, chunks: list[_Chunk], bodies: list[list[str]]) -> tuple[list[list[str]], str]:
         if len(chunks) == 1:
             return [[]], _function(f"int {self.symbol}{_ARGUMENTS}", bodies[0])
-        several = sum([chunk.weight for chunk in chunks]) > UNIT
+        written = [c for c in chunks if c.key is None] + list({c.key: c for c in chunks if c.key is not None}.values())
+        several = sum([chunk.weight for chunk in written]) > UNIT
         hidden = ', visibility("hidden")' if several else ""
         attribute = f"__attribute__((noinline{hidden}))"
         units: list[list[str]] = [[]]
         weight = 0
-        calls = []
+        calls: list[str] = []
+        runs = Runs(self.shared)
+        done: set[Hashable] = set()
         for number, (chunk, body) in enumerate(zip(chunks, bodies, strict=True)):
-            name = f"{self.symbol}_part{number + 1}"
-            head = f"int {name}{_ARGUMENTS}"
+            if chunk.key is None:
+                name = f"{self.symbol}_part{number + 1}"
+                head = f"int {name}{_ARGUMENTS}"
+                calls += runs.flushed()
+                calls.append(f"if (code == 0) code = {name}(in, out, workspace);")
+            else:
+                runs.add(chunk.key)
+                if chunk.key in done:
+                    continue
+                done.add(chunk.key)
+                head, body = self.shared[chunk.key].head, self.shared[chunk.key].whole_body
             self.prototypes.append(f"{attribute} {head}")
             if several and units[-1] and weight + chunk.weight > UNIT:
                 units.append([])
                 weight = 0
             units[-1].append(_function(head if several else f"{attribute} static {head}", body))
             weight += chunk.weight
-            calls.append(f"if (code == 0) code = {name}(in, out, workspace);")
-        kernel = _function(f"int {self.symbol}{_ARGUMENTS}", ["int code = 0;", *calls, "return code;"])
-        return units, kernel
+        calls += runs.flushed()
+        body = [*self._slots_head(), "int code = 0;", *calls, "return code;"]
+        return units, _function(f"int {self.symbol}{_ARGUMENTS}", body)
+
+    def _slots_head(self) -> list[str]:
+        """What the kernel needs to hand slots to pieces."""
+        if not self.shared:
+            return []
+        context = Context(self.names, self.sizes)
+        offset = context.size(self._slot_offset, "at", "slots")
+        head = self.library.sizes_read(context) if context.sized else []
+        return [*head, f"double *const s = (double *)((char *)workspace + {offset});"]
+
+
+def _cut(items: list[tuple[Item, int]], limit: int) -> list[_Chunk]:
+    """Items in chunks of limited length."""
+    chunks: list[_Chunk] = []
+    for item, weight in items:
+        if not chunks or (chunks[-1].weight + weight > limit and chunks[-1].weight):
+            chunks.append(_Chunk())
+        chunk = chunks[-1]
+        chunk.items.append(item)
+        chunk.weight += weight
+    return chunks
+
+
+def _reads_first(items: list[tuple[Item, int]]) -> list[tuple[Item, int]]:
+    """Reading of arguments before all else: then data that a loop reads do not tell its rounds apart."""
+    first: list[tuple[Item, int]] = []
+    rest: list[tuple[Item, int]] = []
+    for pair in items:
+        (first if _reads_argument(pair[0]) else rest).append(pair)
+    return first + rest
+
+
+def _reads_argument(item: Item) -> bool:
+    if not isinstance(item, Value) or item.kind != "load" or item.buffer is None:
+        return False
+    return item.buffer.storage.kind not in ("output", "workspace")
 
 
 def _function(head: str, body: list[str]) -> str:

@@ -10,10 +10,11 @@ import numpy as np
 
 from ..core.aval import Aval
 from ..core.collector import paused_collector
-from ..core.graph import canonical
+from ..core.graph import canonical, in_creation_order
 from ..core.paths import PathTree
 from ..lowering import lower
 from .c_blocks import Block, Blocks
+from .c_chunks import WHOLE
 from .c_sizes import Sizes
 from .c_source import CSource, Written, new_names, write
 from .c_tree import BlockCode, Driver
@@ -81,8 +82,9 @@ class GrowingCode:
     def _written(self, block: Block, name: str) -> Written:
         with paused_collector():
             self._count += 1
-            graph = canonical(block.graph(name))
-            made = write(lower(graph), f"{self.symbol}_{self._count}", self._names, self._sizes)
+            graph = block.graph(name)
+            ordered = in_creation_order(graph) if len(block.inside) > WHOLE else canonical(graph)
+            made = write(lower(ordered), f"{self.symbol}_{self._count}", self._names, self._sizes)
         self._known[block.key] = BlockCode.of(made)
         self._weights[block.key] = len(block.inside)
         return made

@@ -329,6 +329,19 @@ def canonical(graph: Graph) -> Graph:
     return Graph([done[i.id] for i in graph.inputs], [done[o.id] for o in graph.outputs], graph.name)
 
 
+def in_creation_order(graph: Graph) -> Graph:
+    """The same graph in a fresh table, in the order in which its nodes were made.
+
+    What a loop of the user's made then repeats itself regularly, and so does what differentiating made of it.
+    """
+    table = InternTable()
+    done: dict[int, Expr] = {n.id: table.input(n.aval, label(n)) for n in graph.inputs}
+    for node in sorted(graph.nodes, key=lambda n: n.id):
+        if node.id not in done:
+            done[node.id] = _place(node, node.args, done, table)
+    return Graph([done[i.id] for i in graph.inputs], [done[o.id] for o in graph.outputs], graph.name)
+
+
 def _canonical_args(node: Expr, fingerprint: dict[int, bytes]) -> tuple[Expr, ...]:
     if node.op.commutative and fingerprint[node.args[0].id] > fingerprint[node.args[1].id]:
         return (node.args[1], node.args[0])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..core.collector import paused_collector
-from ..core.graph import canonical
+from ..core.graph import canonical, in_creation_order
 from ..core.lazy import lazy_import
 from ..core.paths import PathTree
 from ..errors import CompilerError, PerformanceWarning, UnsupportedOperationError
@@ -145,7 +145,9 @@ class Plan:
         start = time.perf_counter()
         if not self.tree.branches:
             with paused_collector():
-                made = c_source.generate(lowering.lower(canonical(self.tree.graph)))
+                graph = self.tree.graph
+                ordered = in_creation_order(graph) if len(graph.nodes) > LARGE else canonical(graph)
+                made = c_source.generate(lowering.lower(ordered))
         else:
             results = self.results
             given = results.completed(self.tree), results.avals, self.hits, results.numbered

@@ -38,6 +38,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     opened.set()
 
 
+FRESH = float(np.random.default_rng().random())  # so that nothing of it is on disk
+
+
+def fresh(x: Any) -> Any:
+    return steps(x) * FRESH
+
+
 def steps(x: Any) -> Any:
     y = x
     while np.sum(y * y) < 1000.0:
@@ -53,11 +60,11 @@ def _starts() -> list[np.ndarray[Any, Any]]:
 PATHS = 7
 
 
-def _agrees(compiled: Any, x: np.ndarray[Any, Any]) -> None:
+def _agrees(compiled: Any, x: np.ndarray[Any, Any], f: Callable[[Any], Any] = steps) -> None:
     value, slope = compiled(x)
-    np.testing.assert_allclose(value, steps(x), rtol=1e-14)
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
     shift = 1e-6 * np.array([0.3, -0.5, 0.8])
-    np.testing.assert_allclose(slope @ shift, (steps(x + shift) - steps(x - shift)) / 2, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(slope @ shift, (f(x + shift) - f(x - shift)) / 2, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.usefixtures("everything_is_large")
@@ -104,14 +111,9 @@ def test_units_compiled_before_are_not_compiled_again(monkeypatch: pytest.Monkey
         run(jobs, *rest)
 
     monkeypatch.setattr(toolchain.process, "run_jobs", counted)
-    factor = float(np.random.default_rng().random())  # so that nothing of it is on disk
-
-    def scaled(x: Any) -> Any:
-        return steps(x) * factor
-
-    compiled = sg.compile(scaled, backend="c")
+    compiled = sg.compile(lambda x: fresh(x) + 1.0, backend="c")
     for x in _starts():
-        assert compiled(x) == pytest.approx(steps(x) * factor, rel=1e-14)
+        assert compiled(x) == pytest.approx(fresh(x) + 1.0, rel=1e-14)
     assert len(set(compiled_units)) == len(compiled_units)
     (entry,) = compiled._entries.values()
     assert set(entry.c_code().units) <= set(compiled_units)
@@ -119,10 +121,10 @@ def test_units_compiled_before_are_not_compiled_again(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("everything_is_large")
 def test_calls_go_on_while_code_is_made(gate: threading.Event) -> None:
-    compiled = sg.value_and_grad(steps)
+    compiled = sg.value_and_grad(fresh)
     for _ in range(3):
         for x in _starts():
-            _agrees(compiled, x)
+            _agrees(compiled, x, fresh)
     (entry,) = compiled._entries.values()
     assert entry.kernels.built is None
     assert compiled.cache_info().traces == PATHS
@@ -131,7 +133,7 @@ def test_calls_go_on_while_code_is_made(gate: threading.Event) -> None:
     assert entry.kernels.built is not None
     calls = compiled.cache_info().calls
     for x in _starts():
-        _agrees(compiled, x)
+        _agrees(compiled, x, fresh)
     assert compiled.cache_info().calls == calls, "all were answered by the kernel"
     assert sum(row.hits for row in compiled.paths()) == 4 * len(_starts())
 
@@ -165,18 +167,18 @@ def test_a_failing_compiler_is_told_about_by_the_next_call(
 
     monkeypatch.setattr("symgrad.codegen.cache.KernelCache.get_or_build", broken)
     monkeypatch.setattr("symgrad.codegen.cache_folder._warned", set())
-    compiled = sg.value_and_grad(steps)
+    compiled = sg.value_and_grad(lambda x: fresh(x) + 2.0)
     x = _starts()[2]
     for _ in range(2):
-        _agrees(compiled, x)
+        _agrees(compiled, x, lambda x: fresh(x) + 2.0)
     gate.set()
     (entry,) = compiled._entries.values()
     making = entry.kernels._making
     assert making is not None
     making[0].exception(60)
     with pytest.warns(sg.CompilerWarning, match="no way"):
-        _agrees(compiled, x)
-    _agrees(compiled, x)
+        _agrees(compiled, x, lambda x: fresh(x) + 2.0)
+    _agrees(compiled, x, lambda x: fresh(x) + 2.0)
 
 
 @pytest.mark.parametrize(("policy", "kernel"), [("sync", True), ("background", False), ("never", False)])
