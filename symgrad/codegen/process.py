@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -144,6 +145,8 @@ class _Running:
         code: int | None = None
         if self.process is not None:
             try:
+                left = max(0.0, self.deadline - time.monotonic())
+                _await_end(self.process, left)
                 code = self.process.wait(max(0.0, self.deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self.trouble = f"it did not end within {self.timeout:g} s (SYMGRAD_CC_TIMEOUT sets the limit)"
@@ -164,6 +167,22 @@ class _Running:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+
+def _await_end(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Sleep until a process has ended: `Popen.wait` looks only every 50 ms, as long as a small build takes."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:  # an old system, or no descriptors left
+        return
+    try:
+        selectors = select.poll()
+        selectors.register(descriptor, select.POLLIN)
+        selectors.poll(1000 * seconds)
+    finally:
+        os.close(descriptor)
 
 
 def _scratch(folder: Path) -> Path | None:
