@@ -91,6 +91,15 @@ def _trimmed(text: str, longest: int = _LONGEST_OUTPUT) -> str:
     return text[:longest] + f"\n… {len(text) - longest} more characters"
 
 
+_NICE: Final = 10
+_manner = threading.local()
+
+
+def give_way() -> None:
+    """Let commands that this thread starts run only when nobody else wants the processor."""
+    _manner.gives_way = True
+
+
 _alive: set[_Running] = set()
 _ending = threading.Event()
 
@@ -138,6 +147,9 @@ class _Running:
                 start_new_session=True,
             )
             _alive.add(self)
+            if getattr(_manner, "gives_way", False):
+                with suppress(OSError):  # it has ended already
+                    os.setpriority(os.PRIO_PROCESS, self.process.pid, _NICE)
         except OSError as error:
             self.trouble = f"it could not be started ({error.strerror or error})"
 

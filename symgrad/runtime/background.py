@@ -54,6 +54,7 @@ class Worker:
         thread.join(_LAST_SECONDS)
 
     def _run(self) -> None:
+        process.give_way()
         while (taken := self._jobs.get()) is not None:
             future, job = taken
             if not future.set_running_or_notify_cancel():
