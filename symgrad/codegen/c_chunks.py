@@ -6,15 +6,17 @@ hundred statements; a value that a later one needs goes through a slot in the wo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any, Final
 
 from ..lowering.memory import aligned
-from ..lowering.program import Call, Effect, Loop, Program, Scope, Value
+from ..lowering.program import Buffer, Call, Effect, Loop, Program, Scope, Value
 from ..ops.c_types import c_type
 from . import c_text
 from .c_library import Library
 from .c_loops import loop_lines, reductions_in
+from .c_nests import Nest, Nests, Outside, nest
 from .c_pieces import Runs, SharedPiece, regular_runs, slot
 from .c_repeats import LEAST_TIMES, find_pieces
 from .c_sizes import Sizes
@@ -85,7 +87,9 @@ class Chunks:
             self._connect(chunks)
             library.scratch_offset = self._slot_offset + aligned(self._slot_bytes)
         self._known_lines: dict[Any, str] = {}
+        self.nests = Nests(symbol)
         bodies = [self._body(chunk) for chunk in chunks]
+        self.nests.settle()
         self.workspace_bytes = library.scratch_offset + aligned(library.scratch)
         self.units, self.kernel = self._functions(chunks, bodies)
 
@@ -299,13 +303,36 @@ class Chunks:
         context = outer.inside()
         inside = loop_lines(loop, context, _INDENT, 0)
         results = [r.target for r in reductions_in(loop) if r.first == 0]
-        lines = [f"{c_type(v.dtype)} {v.name};" for v in results]
-        lines.append("{")
-        lines += [f"{_INDENT}/* {text} */" for text in self._origins(loop)]
-        lines += [_INDENT + text for text in _pointers(context, "restrict")]
-        lines += [*inside, "}"]
-        lines += [self._export(v) for v in results if id(v) in chunk.exports]
-        return lines
+        block = ["{", *[f"{_INDENT}/* {text} */" for text in self._origins(loop)]]
+        block += [_INDENT + text for text in _pointers(context, "restrict")]
+        block += [*inside, "}"]
+        mark = self.nests.add(nest(
+            block, [line[len(_INDENT) :] for line in inside], self._outside(loop, context, inside),
+            {b.name for b in context.used.values() if not _has_pointer(b)}, _weight(loop.scope),
+        ))  # fmt: skip
+        declared = [f"{c_type(v.dtype)} {v.name};" for v in results]
+        return [*declared, mark, *[self._export(v) for v in results if id(v) in chunk.exports]]
+
+    def _outside(self, loop: Loop, context: Context, inside: list[str]) -> dict[str, Outside]:
+        """What a nest takes from around it, by name."""
+        found: dict[str, Outside] = {}
+        for buffer in context.used.values():
+            if _has_pointer(buffer):
+                kind = f"{_constant(buffer)}{c_text.storage_type(buffer.dtype)} *restrict "
+                found[buffer.name] = Outside(kind, c_text.pointer(buffer, context.offset))
+        for value in _uses(loop):
+            if not value.chain and value.kind != "literal":
+                found[value.name] = Outside(f"const {c_type(value.dtype)} ", value.name)
+        for reduction in reductions_in(loop):
+            if reduction.first == 0:
+                name = reduction.target.name
+                found[name] = Outside(f"{c_type(reduction.target.dtype)} *restrict ", f"&{name}", True)
+        words = set(re.findall(r"[A-Za-z_]\w*", "\n".join(inside)))
+        for name in context.sized:
+            if name in words:
+                kind = "const double " if self.sizes.declaration(name).startswith("const double") else "const long "
+                found[name] = Outside(kind, name)
+        return found
 
     def _origins(self, loop: Loop) -> list[str]:
         """The user's lines that a loop computes, at most some of them."""
@@ -335,7 +362,10 @@ class Chunks:
 
     def _functions(self, chunks: list[_Chunk], bodies: list[list[str]]) -> tuple[list[list[str]], str]:
         if len(chunks) == 1:
-            return [[]], _function(f"int {self.symbol}{_ARGUMENTS}", bodies[0])
+            body, called, _ = self.nests.expanded(bodies[0])
+            written_nests: dict[Hashable, str] = {}
+            functions = self._nest_functions(called, written_nests, "__attribute__((noinline)) static ")
+            return [functions], _function(f"int {self.symbol}{_ARGUMENTS}", body)
         written = [c for c in chunks if c.key is None] + list({c.key: c for c in chunks if c.key is not None}.values())
         several = sum([chunk.weight for chunk in written]) > UNIT
         hidden = ', visibility("hidden")' if several else ""
@@ -345,6 +375,7 @@ class Chunks:
         calls: list[str] = []
         runs = Runs(self.shared)
         done: set[Hashable] = set()
+        nests: dict[Hashable, str] = {}
         for number, (chunk, body) in enumerate(zip(chunks, bodies, strict=True)):
             if chunk.key is None:
                 name = f"{self.symbol}_part{number + 1}"
@@ -357,15 +388,32 @@ class Chunks:
                     continue
                 done.add(chunk.key)
                 head, body = self.shared[chunk.key].head, self.shared[chunk.key].whole_body
+            body, called, saved = self.nests.expanded(body)
             self.prototypes.append(f"{attribute} {head}")
-            if several and units[-1] and weight + chunk.weight > UNIT:
+            own = chunk.weight - saved
+            if several and units[-1] and weight + own > UNIT:
                 units.append([])
                 weight = 0
+            units[-1] += self._nest_functions(called, nests, "" if several else f"{attribute} static ", attribute)
             units[-1].append(_function(head if several else f"{attribute} static {head}", body))
-            weight += chunk.weight
+            weight += own
         calls += runs.flushed()
         body = [*self._slots_head(), "int code = 0;", *calls, "return code;"]
         return units, _function(f"int {self.symbol}{_ARGUMENTS}", body)
+
+    def _nest_functions(
+        self, called: list[Nest], known: dict[Hashable, str], prefix: str, attribute: str = ""
+    ) -> list[str]:
+        """The functions of nests that were not written yet; they are declared everywhere."""
+        functions = []
+        for found in called:
+            if found.key in known:
+                continue
+            head = known[found.key] = self.nests.head(found)
+            if attribute:
+                self.prototypes.append(f"{attribute} {head}")
+            functions.append(_function(prefix + head, found.body))
+        return functions
 
     def _slots_head(self) -> list[str]:
         """What the kernel needs to hand slots to pieces."""
@@ -410,13 +458,18 @@ def _function(head: str, body: list[str]) -> str:
 
 def _pointers(context: Context, qualifier: str) -> list[str]:
     """Declarations of pointers to all memory used; tables in the source need none."""
-    lines = []
-    for buffer in context.used.values():
-        if buffer.position >= 0 or buffer.kind == "workspace":
-            kind = c_text.storage_type(buffer.dtype)
-            constant = "" if buffer.kind in ("output", "workspace") else "const "
-            lines.append(f"{constant}{kind} *{qualifier} {buffer.name} = {c_text.pointer(buffer, context.offset)};")
-    return lines
+    return [
+        f"{_constant(b)}{c_text.storage_type(b.dtype)} *{qualifier} {b.name} = {c_text.pointer(b, context.offset)};"
+        for b in context.used.values() if _has_pointer(b)
+    ]
+
+
+def _has_pointer(buffer: Buffer) -> bool:
+    return buffer.position >= 0 or buffer.kind == "workspace"
+
+
+def _constant(buffer: Buffer) -> str:
+    return "" if buffer.kind in ("output", "workspace") else "const "
 
 
 def _weight(scope: Scope) -> int:

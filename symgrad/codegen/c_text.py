@@ -17,7 +17,7 @@ from ..ops.c_types import c_type
 
 #: Loop variables by depth.
 LOOP_NAMES: Final = ("i", "j", "k", "l", "p", "q")
-_KEYWORDS: Final = frozenset(
+RESERVED: Final = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline
     int long register restrict return short signed sizeof static struct switch typedef union unsigned
     void volatile while bool true false in out ws in_ s x_ main INFINITY NAN NULL errno signbit isnan
@@ -84,7 +84,7 @@ def valid(name: str) -> str:
     text = re.sub(r"[^A-Za-z0-9_]", "_", name.replace(".", "_")).strip("_")
     if not text or text[0].isdigit():
         text = f"v{text}"
-    return f"{text}_" if text in _KEYWORDS or text.startswith("sg_") else text
+    return f"{text}_" if text in RESERVED or text.startswith("sg_") else text
 
 
 def storage_type(dtype: np.dtype[Any]) -> str:
