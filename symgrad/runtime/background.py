@@ -76,7 +76,16 @@ def submit(job: Job) -> Future[Any]:
     return _worker.submit(job)
 
 
+_over = threading.Event()
+
+
+def is_over() -> bool:
+    """Tell whether the program ends: compilers were ended with it, which is no fault of theirs."""
+    return _over.is_set()
+
+
 def _stop() -> None:
+    _over.set()
     _worker.stop()
 
 

@@ -169,7 +169,14 @@ class Plan:
         # Kernels read captured arrays where they are; those of another layout are copied before each call.
         taken = [contiguous(a) for a in found.hidden]
         copies = [(a, t) for a, t in zip(found.hidden, taken, strict=True) if a is not t]
-        loaded = native.load_kernel(found.path, found.symbol, found.sizes)
+        try:
+            loaded = native.load_kernel(found.path, found.symbol, found.sizes)
+        except CompilerError:
+            if found is not self._recalled or not compiles:
+                raise
+            # What was noted is of no use: the source is written after all.
+            self.may_recall = False
+            return self.built(code, compiles)
         return Built(
             loaded, taken, copies, self.results, self.watches, found.work > GIL_WORK, self.tree.branches,
             self.seconds, self.inputs, self.tree.name,
@@ -179,8 +186,8 @@ class Plan:
         """What an earlier process compiled for the same."""
         start = time.perf_counter()
         if self._recalled is None:
-            self._name = recall.name_of(self.tree, self.results.numbered)
-            self._recalled = recall.recall(self._name, self.tree, self.hits)
+            self._name = recall.name_of(self)
+            self._recalled = recall.recall(self._name, self)
         self.seconds["recall"] = time.perf_counter() - start
         return self._recalled
 
@@ -197,8 +204,8 @@ class Plan:
             path = kept.get_or_build(code.units, tiers, libs=code.libs, objects=code.objects)
         self.seconds["compile"] = time.perf_counter() - start
         if self.may_recall:
-            self._name = self._name or recall.name_of(self.tree, self.results.numbered)
-            recall.remember(self._name, self.tree, code, key, self.hits)
+            self._name = self._name or recall.name_of(self)
+            recall.remember(self._name, self, code, key)
         return recall.Recalled(path, code.symbol, code.hidden, code.sizes, code.work)
 
 
@@ -357,9 +364,8 @@ class Kernels:
             return make()
         except (CompilerError, OSError) as error:
             self.failed = str(error)
-            cache_folder.warn_once(
-                "no kernels", f"C code cannot be built, NumPy answers instead: {error}"
-            )
+            if not background.is_over():
+                cache_folder.warn_once("no kernels", f"C code cannot be built, NumPy answers instead: {error}")
         except UnsupportedOperationError as error:
             self.failed = str(error)
             warnings.warn(PerformanceWarning(f"NumPy answers instead of C: {error}"), stacklevel=2)

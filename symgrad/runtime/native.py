@@ -106,10 +106,11 @@ def native_module() -> types.ModuleType | None:
                     _building.result()
                 _native = _load(_extension(_source()))
             except (CompilerError, ImportError) as error:
-                cache_folder.warn_once(
-                    "native call path",
-                    f"the compiled call path cannot be built, each call takes microseconds more: {error}",
-                )
+                if not background.is_over():
+                    cache_folder.warn_once(
+                        "native call path",
+                        f"the compiled call path cannot be built, each call takes microseconds more: {error}",
+                    )
             finally:
                 _building = None
             _tried = True

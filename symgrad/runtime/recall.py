@@ -18,14 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..codegen import cache, toolchain
-from ..core.graph import Graph, digests, ranked_captures
+from ..core.graph import digests, ranked_captures
 from ..core.lazy import lazy_import
-from ..core.paths import PathTree
+from ..core.paths import Vertex
 from ..core.resources import template_dir
+from .results import returned
 
 if TYPE_CHECKING:
     from ..codegen import blas
     from ..codegen.c_source import CSource
+    from .kernels import Plan
 else:
     # What writes source is loaded when there is something to write.
     blas = lazy_import("symgrad.codegen.blas")
@@ -57,30 +59,39 @@ class Recalled:
     work: float
 
 
-def name_of(tree: PathTree, numbered: bool) -> str:
-    """A name for what a kernel of all paths computes here, the same in every process.
+def name_of(plan: Plan) -> str:
+    """A name for what a kernel does here, the same in every process.
 
     Raises
     ------
     CompilerError
         If there is no compiler.
     """
+    tree, results = plan.tree, plan.results
     graph = tree.graph
     known = digests(graph)
+    targets = [t if isinstance(t, int) else id(t) for t in results.targets]
     digest = hashlib.sha256(_stamp(toolchain.compiler_stamp()))
     for output in graph.outputs:
         digest.update(known[output.id])
-    for x in tree.inputs:
-        digest.update(str(x.aval).encode())
-    digest.update(repr([numbered, *_decisions(tree)]).encode())
+    parts = [
+        [str(x.aval) for x in tree.inputs], results.numbered, [str(a) for a in results.avals],
+        [t if isinstance(t, int) else "captured" for t in results.targets],
+        *[_place(vertex, targets) for vertex in tree.vertices()],
+    ]  # fmt: skip
+    digest.update(repr(parts).encode())
     return digest.hexdigest()
 
 
-def _decisions(tree: PathTree) -> list[Any]:
-    return [
-        (v.number, v.leaf.index if v.leaf is not None else None, [(k, c.number) for k, c in sorted(v.children.items())])
-        for v in tree.vertices()
-    ]
+def _place(vertex: Vertex, targets: list[int]) -> list[Any]:
+    """All of a place in the tree but the expressions: which of these are whose, what they are for, what follows."""
+    leaf = vertex.leaf
+    ends: list[Any] = []
+    if leaf is not None:
+        # A path whose results do not fit the kernel may write to something that it knows nothing of.
+        written = [t if isinstance(t, int) else id(t) for t in leaf.writes]
+        ends = [leaf.index, len(returned(leaf)), [targets.index(t) if t in targets else -1 for t in written]]
+    return [vertex.number, len(vertex.roots), ends, [(k, c.number) for k, c in sorted(vertex.children.items())]]
 
 
 @lru_cache(maxsize=8)
@@ -94,9 +105,9 @@ def _stamp(compiler: bytes) -> bytes:
     return digest.digest()
 
 
-def remember(name: str, tree: PathTree, code: CSource, key: str, hits: np.ndarray[Any, Any]) -> None:
+def remember(name: str, plan: Plan, code: CSource, key: str) -> None:
     """Note what was compiled; kernels that are given anything that cannot be found again are left out."""
-    known = {id(array): reference for reference, array in _references(tree.graph, hits, code.sizes, True)}
+    known = {id(array): reference for reference, array in _references(plan, code.sizes, True)}
     hidden = [known.get(id(array)) for array in code.hidden]
     if None in hidden:
         return
@@ -106,7 +117,7 @@ def remember(name: str, tree: PathTree, code: CSource, key: str, hits: np.ndarra
     )
 
 
-def recall(name: str, tree: PathTree, hits: np.ndarray[Any, Any]) -> Recalled | None:
+def recall(name: str, plan: Plan) -> Recalled | None:
     """Find what was noted under a name; None if there is nothing, or it is damaged."""
     kept = cache.default_cache()
     note = kept.noted(name)
@@ -117,7 +128,7 @@ def recall(name: str, tree: PathTree, hits: np.ndarray[Any, Any]) -> Recalled | 
         sizes = np.zeros(max(len(note["sizes"]), 1), np.int64)
         sizes[: len(note["sizes"])] = note["sizes"]
     calls_blas = any(reference.startswith(_BLAS) for reference in note["hidden"])
-    known = dict(_references(tree.graph, hits, sizes, calls_blas))
+    known = dict(_references(plan, sizes, calls_blas))
     if not all(reference in known for reference in note["hidden"]):
         return None
     path = kept.lookup(note["key"])
@@ -140,11 +151,11 @@ def _is_whole(note: dict[str, Any]) -> bool:
 
 
 def _references(
-    graph: Graph, hits: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any] | None, with_blas: bool
+    plan: Plan, sizes: np.ndarray[Any, Any] | None, with_blas: bool
 ) -> Sequence[tuple[str, np.ndarray[Any, Any]]]:
     """Arrays that a kernel may be given, under names that mean the same in every process."""
-    found = [(f"capture {k}", c.params[0][1].array) for k, c in enumerate(ranked_captures(graph))]
-    found.append(("hits", hits))
+    found = [(f"capture {k}", c.params[0][1].array) for k, c in enumerate(ranked_captures(plan.tree.graph))]
+    found.append(("hits", plan.hits))
     if sizes is not None:
         found.append(("sizes", sizes))
     table = blas.blas_table() if with_blas else None

@@ -109,7 +109,7 @@ def _ravel(a: Any, order: str = "C") -> Any:
     if not isinstance(a, ArrayTracer):
         return record(METHODS["ravel"], (a, "F" if order == "F" else "C"))
     turned, order = _turned(a, order, "ravel")
-    made = record(METHODS["ravel"], (turned, order))
+    made = record(METHODS["ravel"], (turned, order), view=True)
     # Unlike a reshape, which follows strides where it can, ravel copies all that is not contiguous.
     if a.memory().layout[1]:
         a.memory().in_doubt = made.memory().in_doubt = made.size > 1
@@ -141,7 +141,8 @@ def _reshape(a: Any, *args: Any, order: str = "C", **kwargs: Any) -> Any:
         if order == "K":
             raise ValueError("order 'K' is not permitted for reshaping")
         order = _turned(a, order, np.reshape.__name__)[1]
-    made = record(FUNCTIONS[np.reshape], (a, *args), {"order": order, **kwargs}, "np.reshape")
+    view = isinstance(a, ArrayTracer)
+    made = record(FUNCTIONS[np.reshape], (a, *args), {"order": order, **kwargs}, "np.reshape", view)
     return a.shared(made) if isinstance(a, ArrayTracer) and not kwargs.get("copy") else made
 
 

@@ -54,32 +54,35 @@ def _computed(expr: Expr) -> Expr:
     return expr
 
 
-def wrap(value: Any) -> Any:
-    """Replace expressions by tracers in nested tuples and lists."""
+def wrap(value: Any, view: bool = False) -> Any:
+    """Replace expressions by tracers in nested tuples and lists; a ``view`` is an array also without axes."""
     if isinstance(value, Expr):
+        if view and value.op in VIEW_OPS:
+            return ArrayTracer(value)
         value = _computed(value)
         return (ArrayTracer if value.aval.shape else Tracer)(value)
     if isinstance(value, list):
-        return [wrap(v) for v in value]
+        return [wrap(v, view) for v in value]
     if isinstance(value, tuple):
-        parts = [wrap(v) for v in value]
+        parts = [wrap(v, view) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
 
 def record(
-    function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None = None, name: str = ""
+    function: Callable[..., Any], args: Any, kwargs: dict[str, Any] | None = None, name: str = "",
+    view: bool = False,
 ) -> Any:
     """Call a function of expressions with tracers and give back tracers; errors get the user's line.
 
-    ``name`` is how the user calls the function.
+    ``name`` is how the user calls the function; ``view`` says that what it cuts out is an array.
     """
     exprs = unwrap(args)
     table = _table_of(args)
     if table is not None:
         _begin(table)
     try:
-        return wrap(function(*exprs, **unwrap(kwargs)) if kwargs else function(*exprs))
+        return wrap(function(*exprs, **unwrap(kwargs)) if kwargs else function(*exprs), view)
     except SymgradError as error:
         raise located(error) from None
     except (TypeError, AttributeError) as error:
@@ -313,9 +316,10 @@ class Tracer(Readable):
         out = kwargs.pop("out", None)
         if kwargs:
             args = in_order(func, args, kwargs)
-        made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}")
-        if func in VIEWS and args and isinstance(args[0], ArrayTracer):
-            made = args[0].shared(made)
+        of = args[0] if func in VIEWS and args and isinstance(args[0], ArrayTracer) else None
+        made = record(found(function_for, func), args, kwargs, f"np.{func.__name__}", of is not None)
+        if of is not None:
+            made = of.shared(made)
         elif func in GIVES_ARRAYS:
             made = with_memory(made)
         return made if out is None else write_out(out, made)
@@ -353,8 +357,9 @@ def _unknown_method(name: str, *args: Any, **kwargs: Any) -> NoReturn:
 
 def _call_method(name: str, function: Callable[..., Any], self: Tracer, *args: Any, **kwargs: Any) -> Any:
     out = kwargs.pop("out", None)
-    made = record(function, (self, *args), kwargs, f"ndarray.{name}")
-    if name in VIEW_METHODS:
+    view = name in VIEW_METHODS and isinstance(self, ArrayTracer)
+    made = record(function, (self, *args), kwargs, f"ndarray.{name}", view)
+    if view:
         made = self.shared(made)
     return made if out is None else write_out(out, made)
 
@@ -469,8 +474,8 @@ class ArrayTracer(Tracer):
             found = self._read(self._memory, plain)
             if found is not None:
                 return found
-        made = record(METHODS["__getitem__"], (self, plain))
         # An item is a scalar; with an ellipsis it is an array without axes that shares memory.
+        made = record(METHODS["__getitem__"], (self, plain), view=has_ellipsis(plain))
         return made if type(made) is Tracer and not has_ellipsis(plain) else self.shared(made)
 
     def _read(self, memory: Memory, key: Any) -> Any:

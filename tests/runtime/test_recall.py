@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -95,6 +96,67 @@ def test_the_first_call_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
         value = f(SMALL)
         assert gradient(SMALL)[0] == pytest.approx(value, rel=1e-14)
         assert gradient.cache_info().kernels == 1, "unlike a fresh function, which NumPy answers first"
+
+
+def one_and_two(x, y):
+    return x * y + 7.0 if x > 0 else (x * 2 + y, x * 3 - y)
+
+
+def two_and_one(x, y):
+    return (x * 3 - y, x * y + 7.0) if x > 0 else x * 2 + y
+
+
+def writes_first_or_second(x, y):
+    a, b, u, v = x.sum(), y.sum(), x * 2 + 1, y * 3 - 1
+    if a > 0:
+        x[:] = u
+        return a
+    y[:] = v
+    return b
+
+
+def writes_first_only(x, y):
+    a, b, u, v = x.sum(), y.sum(), x * 2 + 1, y * 3 - 1
+    if a > 0:
+        x[:] = u
+        return [a]
+    x[:] = v
+    return (b,)
+
+
+def writes_second_or_first(x, y):
+    a, b, u, v = x.sum(), y.sum(), x * 2 + 1, y * 3 - 1
+    if a > 0:
+        y[:] = u
+        return a
+    x[:] = v
+    return b
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_paths_that_share_out_the_same_expressions_otherwise(swapped: bool) -> None:
+    scalars = [(one_and_two, two_and_one)]
+    arrays = [
+        (writes_first_or_second, writes_first_only), (writes_first_or_second, writes_second_or_first),
+        (writes_first_only, writes_second_or_first),
+    ]  # fmt: skip
+    for pairs, points in ((scalars, (2.0, -2.0)), (arrays, (np.array([1.0, 2.0]), np.array([-1.0, -3.0])))):
+        for pair in pairs:
+            for f in (pair[::-1] if swapped else pair) * 2:
+                compiled = sg.compile(f, backend="c")
+                for _ in range(3):
+                    for point in points:
+                        given = [copy.copy(point), copy.copy(point) * 3 + 1]
+                        plain = copy.deepcopy(given)
+                        np.testing.assert_equal(compiled(*given), f(*plain))
+                        np.testing.assert_equal(given, plain)
+
+
+def test_a_note_with_another_symbol_is_of_no_use(cache_of_its_own: Path) -> None:
+    wanted = both_ways(rosenbrock, SMALL)
+    for note in cache_of_its_own.glob("noted/*/*"):
+        note.write_text(note.read_text().replace('"kernel"', '"kernelx"'))
+    np.testing.assert_array_equal(both_ways(rosenbrock, SMALL), wanted)
 
 
 def test_captured_arrays_are_not_confused() -> None:

@@ -160,6 +160,27 @@ def test_items_with_an_ellipsis_share_memory(backend: str) -> None:
     agrees(f, backend, (np.array([1.0, 2.0]), np.arange(6.0).reshape(3, 2)))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_views_without_axes_of_arrays_that_are_known(backend: str) -> None:
+    def f(x: Any) -> Any:
+        b, c, d = np.zeros(3), np.ones((3, 1)).copy(), np.empty_like(x)
+        for k in range(3):
+            t = b[k, ...]
+            t += x[k]
+            t *= 2
+            np.multiply(x[k], 2, out=d[k, ...])
+        u = c[2].squeeze()
+        u -= x[0]
+        v = b[0:1].reshape(())
+        v[...] = v + 1
+        w = c[0, ..., 0]
+        w[()] = x[1]
+        return b, c, d, b[1] * 2
+
+    agrees(f, backend, (np.array([1.5, -2.0, 3.25]),))
+    assert sg.grad(lambda x: f(x)[3])(np.array([1.5, -2.0, 3.25]))[1] == 4.0
+
+
 def test_what_they_are() -> None:
     def f(x: Any) -> Any:
         item = np.asarray(x)[()]
