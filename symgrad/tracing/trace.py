@@ -14,6 +14,7 @@ from ..core.pytree import flatten
 from ..errors import DtypeError, SymgradError, with_location
 from ..ops.casting import python_number
 from ..ops.define import lift
+from . import compositions as _compositions  # noqa: F401 - enters the functions made of others
 from . import looking_through as _looking  # noqa: F401 - enters the functions that give views
 from . import reading as _reading  # noqa: F401 - enters the methods that read elements
 from . import writing as _writing  # noqa: F401 - enters the functions that write
