@@ -293,7 +293,7 @@ class Entry:
         """
         start = time.perf_counter()
         self.calls += 1
-        self.ensure(leaves)
+        first = self.ensure(leaves)
         waits = use_c is True
         if use_c is None:
             kernels = self.kernels
@@ -310,17 +310,21 @@ class Entry:
             if answer is not None:
                 return built.results.finish(answer, leaves)
         traces = self.traces
-        result = self.run_numpy(leaves)
-        if self.traces == traces:
+        if first is not None and self.tree.branches:
+            result = self._as_traced(*first, leaves)
+        else:
+            result = self.run_numpy(leaves)
+        if self.traces == traces and first is None:
             self.kernels.upkeep.spent(time.perf_counter() - start)
         if use_c:
             self.build(waits)
         return result
 
-    def ensure(self, leaves: Sequence[Any] | None) -> None:
+    def ensure(self, leaves: Sequence[Any] | None) -> tuple[Traced, Leaf | None] | None:
         """Trace a path if none is known yet; without data no decision can depend on them."""
-        if not self.tree.leaves:
-            self.grow(None if leaves is None else _numpy_values(leaves))
+        if self.tree.leaves:
+            return None
+        return self.grow(None if leaves is None else _numpy_values(leaves))
 
     def learn(self, leaves: Sequence[Any] | None) -> None:
         """Make the path known that these data take."""
@@ -376,7 +380,10 @@ class Entry:
             leaf, state = found
             self._count(leaf)
             return _evaluated(state, leaf.outputs, leaf.writes, leaf.structure, leaves)
-        traced, entered = self.grow(values)
+        return self._as_traced(*self.grow(values), leaves)
+
+    def _as_traced(self, traced: Traced, entered: Leaf | None, leaves: Sequence[Any]) -> Any:
+        """The results of a path on the data it was traced with."""
         if entered is not None:
             self._count(entered)
         outputs = (*traced.outputs, *[e for _, e in traced.writes])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def _quantile(
     if out is not None or method != "linear" or any(v is not None for v in options.values()) or np.ndim(axis):
         refuse("np.quantile with these options cannot be traced", "Use method='linear' and one axis.")
     if is_traced(q):
-        refuse("np.quantile of a traced fraction cannot be traced", "Sort the array and interpolate with np.interp.")
+        _refuse_traced(np.quantile.__name__)
     values = asarray(a)
     ndim = values.ndim
     line = np.sort(np.ravel(values) if axis is None else np.moveaxis(values, axis, -1), axis=-1)
@@ -133,8 +133,12 @@ def _interpolated(line: Any, fraction: float) -> Any:
 
 def _percentile(a: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
     if is_traced(q):
-        return _quantile(a, q)
+        _refuse_traced(np.percentile.__name__)
     return _quantile(a, np.true_divide(q, 100.0), *args, **kwargs)
+
+
+def _refuse_traced(name: str) -> NoReturn:
+    refuse(f"np.{name} of a traced fraction cannot be traced", "Sort the array and interpolate with np.interp.")
 
 
 def _vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
