@@ -61,8 +61,7 @@ def compile(
     compile
         Who waits for the C compiler under ``backend="auto"``: the call that needs the code (``"sync"``), or
         nobody, as NumPy answers until it is there (``"background"``); with ``"never"`` only code compiled
-        earlier is used. ``"auto"`` waits for code that takes about half a second or less. The default is the
-        setting in force.
+        earlier is used. ``"auto"`` waits for code of up to 2,000 operations. The default is the setting in force.
 
     Returns
     -------
@@ -195,7 +194,8 @@ def vjp(f: Function, *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...
         ``f(*primals)``.
     pullback
         Takes a cotangent of the structure and shapes of the value and returns a tuple with one cotangent for
-        each argument.
+        each argument. It belongs to this very run of ``f``: nothing is run again, and what changes later, in
+        the arguments or in captured values, is not seen.
 
     Raises
     ------

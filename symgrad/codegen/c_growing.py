@@ -73,6 +73,9 @@ class GrowingCode:
         codes = {block.number: self._known[block.key] for block in used}
         driver = Driver(blocks, codes, self.symbol, hits, numbered, self._sizes, _literal)
         last = driver.unit(Part(), "scalar", HIDDEN)
+        used_again = {*self._units, last}
+        for key in [key for key in self._objects if key[1] not in used_again]:
+            del self._objects[key]
         return driver.source([*self._units, last], [*self._tiers, "scalar"], self._objects)
 
     def _wasted(self, used: Sequence[Block]) -> bool:

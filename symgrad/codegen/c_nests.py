@@ -22,8 +22,8 @@ class Nest:
     ----------
     inline
         Its lines if it stays there.
-    call
-        The statement that calls the function instead.
+    arguments
+        What is passed to the function that is called instead.
     key
         Equal for nests that are the same function; None where there cannot be one.
     parameters, body

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -39,6 +40,7 @@ FORMAT_VERSION: Final = 1
 #: Bytes kept on disk unless ``SYMGRAD_CACHE_SIZE`` says otherwise.
 DEFAULT_MAX_BYTES: Final = 1 << 30
 
+_KEY: Final = re.compile("[0-9a-f]{64}")
 _SUFFIXES: Final = (".so", ".c", ".json")
 #: Eviction goes somewhat below the bound, so that it is not due again at the next build.
 _EVICT_TO: Final = 0.8
@@ -166,7 +168,7 @@ class KernelCache:
 
     def lookup(self, key: str) -> Path | None:
         """Return the shared object of an entry if it is there and undamaged; counts a hit if so."""
-        path = self._valid(self.root, key)
+        path = self._valid(self.root, key) if _KEY.fullmatch(key) else None
         if path is not None:
             self._count("hits")
         return path

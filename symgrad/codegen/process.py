@@ -190,9 +190,9 @@ def _await_end(process: subprocess.Popen[bytes], seconds: float) -> None:
     except OSError:  # an old system, or no descriptors left
         return
     try:
-        selectors = select.poll()
-        selectors.register(descriptor, select.POLLIN)
-        selectors.poll(1000 * seconds)
+        ended = select.poll()
+        ended.register(descriptor, select.POLLIN)
+        ended.poll(1000 * seconds)
     finally:
         os.close(descriptor)
 

@@ -311,10 +311,10 @@ class Compiled:
         self._last = entry
         with entry.exclusive():
             entry.learn(None if any(isinstance(leaf, Spec) for leaf in leaves) else leaves)
-            if self._wants_c() is not False:
-                native.begin()
+            in_c = self._wants_c() is not False
+            if in_c:
                 native.native_module()
-            if self._wants_c() is False or entry.build() is None:
+            if not in_c or entry.build() is None:
                 entry.load_numpy()
             elif entry.installed is not entry.kernel:
                 self._install(entry, args, kwargs)

@@ -296,12 +296,7 @@ class Entry:
         first = self.ensure(leaves)
         waits = use_c is True
         if use_c is None:
-            kernels = self.kernels
-            use_c = kernels.failed is None and (
-                self.calls > 1
-                or kernels.was_built_before()
-                or (self.has_relatives and not kernels.is_large and kernels.is_at_hand())
-            )
+            use_c = self.kernels.failed is None and (self.calls > 1 or self._has_code())
         built = self.build(waits) if use_c else None
         if built is not None:
             for array, copy in built.copies:
@@ -319,6 +314,14 @@ class Entry:
         if use_c:
             self.build(waits)
         return result
+
+    def _has_code(self) -> bool:
+        """Whether there is code already that answers the first call."""
+        with self._lock:
+            kernels = self.kernels
+            return kernels.was_built_before() or (
+                self.has_relatives and not kernels.is_large and kernels.is_at_hand()
+            )
 
     def ensure(self, leaves: Sequence[Any] | None) -> tuple[Traced, Leaf | None] | None:
         """Trace a path if none is known yet; without data no decision can depend on them."""

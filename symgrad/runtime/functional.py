@@ -75,6 +75,15 @@ class Placeholders:
         ]
         return [t for t, _ in self._pairs]
 
+    def run(self, function: Function, flat: Sequence[tuple[Sequence[Any], Any]]) -> tuple[list[Expr], Any]:
+        """Call a function of flattened arguments; its simplified outputs, and how they are nested."""
+        inner = iter(self.tracers([leaf for leaves, _ in flat for leaf in leaves]))
+        replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
+        result = bound(function)(*replaced)
+        self.write_through()
+        outputs, structure = outputs_of(result, active(), name_of(function))
+        return simplified(outputs), structure
+
     def write_through(self) -> None:
         """Arguments that the function wrote to are written to outside as well, as NumPy would have."""
         for tracer, original in self._pairs:
@@ -277,12 +286,7 @@ def jvp_of(
             moving.append(cast(dx, x.dtype))
     places = Placeholders([*given, *moving])
     n = len(given)
-    inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
-    replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    result = bound(function)(*replaced)
-    places.write_through()
-    outputs, structure = outputs_of(result, table, name_of(function))
-    outputs = simplified(outputs)
+    outputs, structure = places.run(function, flat)
     results = pushforward(outputs, places.inputs[:n], list(places.inputs[n:]))
     full = [zeros(o) if t is None else cast(t, o.dtype) for t, o in zip(results, outputs, strict=True)]
     resolved = [wrap(e) for e in places.resolve([*outputs, *full])]

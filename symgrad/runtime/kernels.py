@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -43,7 +43,7 @@ LOOKED_UP: Final = 2000
 """Programs of more nodes are not looked up on disk before the first call: naming them takes too long."""
 
 LARGE: Final = 2_000
-"""Programs of more nodes take more than about half a second to make: they are made in the background, and what is
+"""Programs of more nodes take more than some tenths of a second to make: they are made in the background, and what is
 known of their code is used again."""
 
 GIL_WORK: Final = 20_000
@@ -137,7 +137,6 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.results = Results(self.tree)
-        self._name = ""
         self._recalled: recall.Recalled | None = None
 
     def code(self) -> c_source.CSource:
@@ -182,12 +181,16 @@ class Plan:
             self.seconds, self.inputs, self.tree.name,
         )
 
+    @cached_property
+    def name(self) -> str:
+        """What the kernel does, the same in every process."""
+        return recall.name_of(self)
+
     def recalled(self) -> recall.Recalled | None:
         """What an earlier process compiled for the same."""
         start = time.perf_counter()
         if self._recalled is None:
-            self._name = recall.name_of(self)
-            self._recalled = recall.recall(self._name, self)
+            self._recalled = recall.recall(self.name, self)
         self.seconds["recall"] = time.perf_counter() - start
         return self._recalled
 
@@ -204,8 +207,7 @@ class Plan:
             path = kept.get_or_build(code.units, tiers, libs=code.libs, objects=code.objects)
         self.seconds["compile"] = time.perf_counter() - start
         if self.may_recall:
-            self._name = self._name or recall.name_of(self)
-            recall.remember(self._name, self, code, key)
+            recall.remember(self.name, self, code, key)
         return recall.Recalled(path, code.symbol, code.hidden, code.sizes, code.work)
 
 

@@ -12,7 +12,6 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import os
-import re
 import sys
 import sysconfig
 import threading
@@ -181,7 +180,7 @@ def _kept_extension(source: str) -> tuple[Path | None, str]:
     name = hashlib.sha256(stamp.encode()).hexdigest()
     kept = cache.default_cache()
     key = str((kept.noted(name) or {}).get("key"))
-    return (kept.lookup(key) if re.fullmatch("[0-9a-f]{64}", key) else None), name
+    return kept.lookup(key), name
 
 
 def _extension(source: str) -> Path:

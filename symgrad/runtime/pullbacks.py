@@ -9,8 +9,7 @@ from typing import Any
 from ..core.expr import CONST, Expr, InternTable
 from ..core.graph import Graph, copy_node, substitute
 from ..core.pytree import flatten, leaf_names, register_bare, unflatten
-from ..tracing.namespace import bound
-from ..tracing.trace import outputs_of, to_expr
+from ..tracing.trace import to_expr
 from ..tracing.tracer import wrap
 from ..transforms.reverse import pullback
 from .compiled import Compiled
@@ -22,7 +21,6 @@ from .functional import (
     differentiable,
     match_cotangents,
     name_of,
-    simplified,
 )
 
 
@@ -96,12 +94,7 @@ def linearised(function: Function, primals: Sequence[Any], names: list[str]) -> 
         for leaf, leaf_name in zip(leaves, leaf_names(primal, name), strict=True)
     ]
     places = Placeholders(given)
-    inner = iter(places.tracers([leaf for leaves, _ in flat for leaf in leaves]))
-    replaced = [unflatten(structure, [next(inner) for _ in leaves]) for leaves, structure in flat]
-    result = bound(function)(*replaced)
-    places.write_through()
-    outputs, structure = outputs_of(result, table, name_of(function))
-    outputs = simplified(outputs)
+    outputs, structure = places.run(function, flat)
     seeds = [table.input(out.aval) for out in outputs]
     moving = [seed if out.aval.is_float else None for seed, out in zip(seeds, outputs, strict=True)]
     grads = pullback(outputs, moving, places.inputs) if outputs else [None] * len(places.inputs)

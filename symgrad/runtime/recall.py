@@ -8,7 +8,6 @@ shared object that was and what it has to be given.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -141,7 +140,7 @@ def recall(name: str, plan: Plan) -> Recalled | None:
 def _is_whole(note: dict[str, Any]) -> bool:
     hidden, sizes = note.get("hidden"), note.get("sizes")
     return (
-        re.fullmatch("[0-9a-f]{64}", str(note.get("key"))) is not None
+        isinstance(note.get("key"), str)
         and str(note.get("symbol")).isidentifier()
         and isinstance(note.get("work"), float)
         and isinstance(hidden, list)

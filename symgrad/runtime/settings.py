@@ -30,7 +30,7 @@ class Settings:
     compile
         Who waits for C code under ``backend="auto"``: the call that needs it (``"sync"``), nobody, as NumPy
         answers until it is there (``"background"``), or nobody ever, as only code compiled earlier is used
-        (``"never"``). With ``"auto"`` calls wait for code that takes about half a second or less.
+        (``"never"``). With ``"auto"`` calls wait for code of up to 2,000 operations.
     """
 
     backend: Backend = "auto"
@@ -47,9 +47,7 @@ def check_backend(name: str) -> Backend:
     ValueError
         If there is none of that name.
     """
-    if name not in BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, not {name!r}")
-    return name  # type: ignore[return-value]  # checked above
+    return _one_of("backend", BACKENDS, name)  # type: ignore[return-value]  # checked there
 
 
 def check_policy(name: str) -> Policy:
@@ -60,9 +58,13 @@ def check_policy(name: str) -> Policy:
     ValueError
         If there is none of that name.
     """
-    if name not in POLICIES:
-        raise ValueError(f"compile must be one of {', '.join(POLICIES)}, not {name!r}")
-    return name  # type: ignore[return-value]  # checked above
+    return _one_of("compile", POLICIES, name)  # type: ignore[return-value]  # checked there
+
+
+def _one_of(setting: str, allowed: tuple[str, ...], name: str) -> str:
+    if name not in allowed:
+        raise ValueError(f"{setting} must be one of {', '.join(allowed)}, not {name!r}")
+    return name
 
 
 _overrides: ContextVar[Settings | None] = ContextVar("symgrad settings", default=None)

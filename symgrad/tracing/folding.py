@@ -71,12 +71,12 @@ def on_constants(function: Callable[..., Any], refusal: Callable[[], Exception])
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given: list[Expr] = []
+        given: list[tuple[Expr, np.ndarray[Any, Any]]] = []
         plain, options = _values(args, given), _values(kwargs, given)
         if plain is None or options is None or not given:
             raise refusal()
         made = function(*plain, **options)
-        numbers = _as_constants(made, given[0].table, [_value(e) for e in given if e.aval.shape])
+        numbers = _as_constants(made, given[0][0].table, [array for _, array in given])
         if numbers is None:
             raise refusal()
         return numbers
@@ -84,14 +84,14 @@ def on_constants(function: Callable[..., Any], refusal: Callable[[], Exception])
     return call
 
 
-def _values(value: Any, given: list[Expr]) -> Any:
+def _values(value: Any, given: list[tuple[Expr, np.ndarray[Any, Any]]]) -> Any:
     """A nested value with expressions replaced by what they are; None if one is not known."""
     if isinstance(value, Expr):
         if value.id not in value.table.known:
             return None
-        given.append(value)
         array = np.asarray(_value(value), value.dtype).view()
         array.flags.writeable = False
+        given.append((value, array))
         if value.aval.weak:
             return array.item()
         return array if array.shape else array[()]

@@ -85,7 +85,7 @@ def test_values_and_slopes(f: Callable[..., Any], dtype: Any, n: int) -> None:
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_strict_compilers_accept_it(f: Callable[..., Any]) -> None:
     source = _source(f, 150)
-    get_or_build(source.units, source.tier, STRICT, libs=source.libs)
+    assert get_or_build(source.units, source.tier, STRICT, libs=source.libs).is_file()
 
 
 def test_further_rounds_are_calls() -> None:

@@ -103,6 +103,13 @@ def test_portable_code_is_for_any_cpu(cache: KernelCache, monkeypatch: pytest.Mo
     assert cache.key(SOURCE, "portable") == before
 
 
+def test_what_is_no_key_is_not_looked_up(cache: KernelCache) -> None:
+    path = cache.get_or_build(SOURCE)
+    assert cache.lookup(path.stem) == path
+    for bad in ("", path.stem[:-1], f"../{path.parent.name}/{path.stem}", path.stem.upper() + "x"):
+        assert cache.lookup(bad) is None
+
+
 def test_an_entry_has_source_and_record_and_is_private(cache: KernelCache) -> None:
     path = cache.get_or_build([SOURCE, "int other;\n"], "vector", ["-DX=1"])
     assert path.with_suffix(".c").read_text() == SOURCE + "\nint other;\n"

@@ -104,6 +104,7 @@ def test_grids(f: Any, backend: str) -> None:
         (lambda x: np.percentile(np.arange(3.0), x[0, 0]), "np.percentile"),
         # A view of a constant: what is written to it would have to be seen there.
         (lambda x: np.lib.stride_tricks.sliding_window_view(np.arange(5.0), 2) * x[0, 0], "sliding_window_view"),
+        (lambda x: np.lib.stride_tricks.sliding_window_view(np.ones(5000) * 2, 2)[0] * x[0, 0], "sliding_window_view"),
         (lambda x: np.sum(x) * len(np.array2string(np.arange(3.0)) + str(np.lib.scimath.sqrt(x[0]))), "scimath"),
     ],
 )
